@@ -1,0 +1,113 @@
+"""From a spectral embedding to labels, without luck: pivoted QR, then Lloyd."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+__all__ = ["assign", "canonical", "normalise_rows", "pivot_rows"]
+
+
+def normalise_rows(U: Tensor, floor: float = 1e-3) -> Tensor:
+    """Rows of U on the unit sphere; rows that are almost zero stay short.
+
+    In the ideal embedding a row of cluster q has norm m_q^{-1/2}: normalisation makes clusters
+    of all sizes equal. A row far below the typical norm has no direction worth trusting, so it
+    is divided by ``floor`` times the median norm instead and pulls on no centre.
+    """
+    norms = U.norm(dim=1, keepdim=True)
+    shortest = floor * float(norms.median()) + torch.finfo(U.dtype).tiny
+    return U / norms.clamp_min(shortest)
+
+
+def pivot_rows(rows: Tensor, k: int) -> Tensor:
+    """Indices of k rows chosen by column-pivoted QR of ``rowsᵀ``.
+
+    Each pivot is the row with the largest part outside the span of the pivots before. Squared
+    lengths are compared after rounding to 1e-3, ties go to the first sample, so that rounding
+    errors of the eigenvectors do not decide.
+    """
+    left = rows.square().sum(1)
+    basis = rows.new_zeros(k, rows.shape[1])
+    pivots = []
+    for step in range(k):
+        rounded = (left * 1000).round()
+        pivot = int((rounded == rounded.max()).nonzero()[0, 0])
+        pivots.append(pivot)
+        q = rows[pivot] - basis[:step].T @ (basis[:step] @ rows[pivot])
+        q = q - basis[:step].T @ (basis[:step] @ q)  # twice is enough for orthogonality
+        basis[step] = q / q.norm().clamp_min(torch.finfo(q.dtype).tiny)
+        left = (left - (rows @ basis[step]).square()).clamp_min(0)
+        left[pivot] = -1.0
+    return torch.tensor(pivots, device=rows.device)
+
+
+def lloyd(rows: Tensor, centres: Tensor, max_iter: int = 100) -> tuple[Tensor, Tensor]:
+    """Lloyd's iteration from given centres: labels and squared distances to own centre."""
+    k, lengths = centres.shape[0], rows.square().sum(1)
+    labels = torch.full((rows.shape[0],), -1, device=rows.device)
+    for _ in range(max_iter):
+        gain = torch.addmm(-0.5 * centres.square().sum(1), rows, centres.T)
+        best, new = gain.max(1)
+        distances = (lengths - 2 * best).clamp_min(0)
+        new = fill_empty(new, distances, k)
+        if torch.equal(new, labels):
+            break
+        labels = new
+        sums = torch.zeros_like(centres).index_add_(0, labels, rows)
+        centres = sums / torch.bincount(labels, minlength=k)[:, None]
+    return labels, distances
+
+
+def fill_empty(labels: Tensor, distances: Tensor, k: int) -> Tensor:
+    """Give each empty cluster the sample farthest from its centre, from clusters of two or more."""
+    counts = torch.bincount(labels, minlength=k)
+    if bool((counts > 0).all()):
+        return labels
+    labels, order = labels.clone(), distances.argsort(descending=True, stable=True).tolist()
+    for empty in (counts == 0).nonzero()[:, 0].tolist():
+        donor = next(i for i in order if int(counts[labels[i]]) > 1)
+        counts[labels[donor]] -= 1
+        counts[empty] += 1
+        labels[donor] = empty
+    return labels
+
+
+def assign(U: Tensor, k: int) -> Tensor:
+    """Cluster the rows of a spectral embedding.
+
+    Γ is doubly stochastic: all degrees are one, the random-walk and the symmetric Laplacian
+    are both I − Γ, and the eigenvectors need no degree correction. Rows are then put on the
+    sphere (:func:`normalise_rows`), k pivots of a QR decomposition start Lloyd's iteration.
+
+    Parameters
+    ----------
+    U : Tensor of shape (n, p)
+        Leading eigenvectors of Γ; the first k columns are used.
+    k : int
+        Number of clusters; every cluster gets at least one sample.
+
+    Examples
+    --------
+    >>> U = torch.tensor([[1.0, 0.0], [1.0, 0.1], [0.0, 1.0], [0.0, 0.9]])
+    >>> assign(U, 2).tolist()
+    [0, 0, 1, 1]
+    """
+    rows = normalise_rows(U[:, :k])
+    return lloyd(rows, rows[pivot_rows(rows, k)])[0]
+
+
+def canonical(labels: NDArray[np.int64], k: int) -> NDArray[np.int64]:
+    """For each old label its new one: by falling size, ties by the first sample.
+
+    >>> canonical(np.array([2, 0, 0, 1]), 3)[[2, 0, 1]].tolist()
+    [1, 0, 2]
+    """
+    counts = np.bincount(labels, minlength=k)
+    first = np.full(k, labels.size)
+    np.minimum.at(first, labels, np.arange(labels.size))
+    rank = np.empty(k, dtype=np.int64)
+    rank[np.lexsort((first, -counts))] = np.arange(k)
+    return rank

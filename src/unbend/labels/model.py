@@ -1,0 +1,149 @@
+"""Everything known after labelling: labels, tree, and how to treat new samples."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from unbend.labels.check import check_width, unit_rows
+from unbend.labels.hierarchy import cut_tree
+from unbend.labels.prediction import Representatives
+from unbend.labels.selection import ModelSelection
+from unbend.labels.subspaces import Subspaces
+
+__all__ = ["OUTLIER_QUANTILES", "LabelModel"]
+
+OUTLIER_QUANTILES = (0.5, 0.9, 0.95, 0.99, 0.999)
+
+
+@dataclass(frozen=True)
+class LabelModel:
+    """Labels of the fitted samples and what is needed for new ones.
+
+    Attributes
+    ----------
+    labels : ndarray of shape (n,), int64
+        Clusters are numbered by falling size, ties by the first sample.
+    n_clusters : int
+    eigenvalues : ndarray
+        Leading eigenvalues of Γ, falling; at least ``n_clusters`` of them.
+    method : str
+        ``"dense"``, ``"blocks"`` or ``"landmarks"``.
+    merge_tree : ndarray of shape (n_clusters - 1, 4)
+        A SciPy linkage of the clusters, see :func:`~unbend.labels.merge_clusters`.
+    representatives : Representatives
+        Codes and potentials for :meth:`predict_proba`.
+    subspaces : Subspaces
+        Second moments of the features for :meth:`outlier_score`.
+    outlier_quantiles : dict
+        Quantiles of the outlier score over the fitted samples.
+    reassigned : float
+        Fraction of samples whose spectral cluster is not their most probable one. Labels
+        are the most probable cluster, so that :meth:`predict` agrees with them.
+    selection : ModelSelection or None
+        How the number of clusters was chosen, when it was.
+    """
+
+    labels: NDArray[np.int64]
+    n_clusters: int
+    eigenvalues: NDArray[np.float64]
+    method: str
+    merge_tree: NDArray[np.float64]
+    representatives: Representatives
+    subspaces: Subspaces
+    outlier_quantiles: dict[float, float]
+    reassigned: float
+    selection: ModelSelection | None = None
+
+    def predict_proba(self, C_new: Tensor | NDArray[np.floating]) -> NDArray[np.float64]:
+        """Probability of each cluster, shape (m, n_clusters), for new codes of shape (m, d)."""
+        C = self._codes(C_new)
+        out = np.empty((C.shape[0], self.n_clusters))
+        for rows, p in self.representatives.probabilities(C):
+            out[rows] = p.cpu().numpy()
+        # Sums are one up to the rounding of the kernel's dtype; make them one in float64.
+        out /= out.sum(1, keepdims=True)
+        return out
+
+    def predict(self, C_new: Tensor | NDArray[np.floating]) -> NDArray[np.int64]:
+        """Most probable cluster of new codes: the arg max of :meth:`predict_proba`."""
+        return self.representatives.classify(self._codes(C_new))[0].cpu().numpy()
+
+    def outlier_score(self, Z_new: Tensor | NDArray[np.floating]) -> NDArray[np.float64]:
+        """How far new features (m, d) are from every cluster's subspace, in (0, 1].
+
+        See :meth:`~unbend.labels.subspaces.Subspaces.residual` for the formula. Compare with
+        ``outlier_threshold``, or another entry of ``outlier_quantiles``.
+        """
+        Z = unit_rows("Z_new", Z_new, "outlier_score")
+        check_width("Z_new", Z, self.subspaces.moments.shape[-1])
+        return self.subspaces.residual(Z).cpu().numpy().astype(np.float64)
+
+    @property
+    def outlier_threshold(self) -> float:
+        """The score that one fitted sample in a hundred exceeds."""
+        return self.outlier_quantiles[0.99]
+
+    def labels_at(self, k: int) -> NDArray[np.int64]:
+        """Labels when the merge tree is cut into k clusters, 1 ≤ k ≤ ``n_clusters``."""
+        if not 1 <= k <= self.n_clusters:
+            raise ValueError(f"`k` of labels_at must be from 1 to {self.n_clusters}, got {k}")
+        return cut_tree(self.merge_tree, k)[self.labels]
+
+    def state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
+        """Tensors (for safetensors) and values (for JSON) that :meth:`from_state` reads."""
+        tensors = {
+            "labels": torch.from_numpy(self.labels),
+            "eigenvalues": torch.from_numpy(self.eigenvalues),
+            "merge_tree": torch.from_numpy(self.merge_tree),
+            "codes": self.representatives.codes,
+            "potential": self.representatives.potential,
+            "code_labels": self.representatives.labels,
+            "moments": self.subspaces.moments,
+            "counts": self.subspaces.counts,
+        }
+        meta = {
+            "n_clusters": self.n_clusters,
+            "method": self.method,
+            "eta": self.representatives.eta,
+            "absolute": self.representatives.absolute,
+            "eps_sq": self.subspaces.eps_sq,
+            "outlier_quantiles": {str(q): s for q, s in self.outlier_quantiles.items()},
+            "reassigned": self.reassigned,
+            "selection": None if self.selection is None else asdict(self.selection),
+        }
+        return {name: t.contiguous() for name, t in tensors.items()}, meta
+
+    @classmethod
+    def from_state(cls, tensors: dict[str, Tensor], meta: dict[str, Any]) -> LabelModel:
+        """Rebuild a model from :meth:`state`."""
+        k, selection = int(meta["n_clusters"]), meta["selection"]
+        return cls(
+            labels=tensors["labels"].numpy(),
+            n_clusters=k,
+            eigenvalues=tensors["eigenvalues"].numpy(),
+            method=meta["method"],
+            merge_tree=tensors["merge_tree"].numpy(),
+            representatives=Representatives(
+                tensors["codes"],
+                tensors["potential"],
+                tensors["code_labels"],
+                k,
+                meta["eta"],
+                meta["absolute"],
+            ),
+            subspaces=Subspaces(tensors["moments"], tensors["counts"], meta["eps_sq"]),
+            outlier_quantiles={float(q): s for q, s in meta["outlier_quantiles"].items()},
+            reassigned=meta["reassigned"],
+            selection=None if selection is None else ModelSelection.from_dict(selection),
+        )
+
+    def _codes(self, C_new: Tensor | NDArray[np.floating]) -> Tensor:
+        C = unit_rows("C_new", C_new, "predict")
+        check_width("C_new", C, self.representatives.codes.shape[1])
+        return C

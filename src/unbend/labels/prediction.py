@@ -1,0 +1,65 @@
+"""Membership of new samples from stored representatives."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from unbend.labels.kernel import row_blocks
+
+__all__ = ["Representatives"]
+
+
+@dataclass(frozen=True)
+class Representatives:
+    r"""Codes that stand for the fitted samples, each with a potential and a cluster.
+
+    A new code c has, over the representatives j, the membership
+
+    .. math:: Γ_{cj} = \frac{\exp((c^⊤ c_j + u_j)/η)}{\sum_l \exp((c^⊤ c_l + u_l)/η)}
+
+    which is the row that Γ would have for it. Rows sum to one, so the sum over the
+    representatives of a cluster is the probability of that cluster.
+
+    Attributes
+    ----------
+    codes : Tensor of shape (m, d)
+    potential : Tensor of shape (m,)
+        u_j, plus η times the logarithm of the mass when j stands for many samples.
+    labels : Tensor of shape (m,)
+    n_clusters : int
+    eta : float
+    absolute : bool
+        Whether similarities are |cᵀ c_j|.
+    """
+
+    codes: Tensor
+    potential: Tensor
+    labels: Tensor
+    n_clusters: int
+    eta: float
+    absolute: bool
+
+    def probabilities(self, C: Tensor) -> Iterator[tuple[slice, Tensor]]:
+        """Cluster probabilities of the rows of C, block by block."""
+        codes = self.codes.to(C.device, C.dtype)
+        offset = self.potential.to(C.device, C.dtype) / self.eta
+        members = torch.nn.functional.one_hot(self.labels.to(C.device), self.n_clusters)
+        members = members.to(C.dtype)
+        for rows in row_blocks(C.shape[0], codes.shape[0]):
+            S = C[rows] @ codes.T
+            if self.absolute:
+                S.abs_()
+            Gamma = S.div_(self.eta).add_(offset).softmax(1)
+            yield rows, Gamma @ members
+
+    def classify(self, C: Tensor) -> tuple[Tensor, Tensor]:
+        """The most probable cluster of each row of C, and its probability."""
+        labels = torch.empty(C.shape[0], dtype=torch.int64, device=C.device)
+        confidence = C.new_empty(C.shape[0])
+        for rows, p in self.probabilities(C):
+            confidence[rows], labels[rows] = p.max(1)
+        return labels, confidence

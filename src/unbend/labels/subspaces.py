@@ -1,0 +1,101 @@
+"""What a cluster looks like in feature space: second moments, coding length, residuals."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from unbend.labels.kernel import row_blocks
+
+__all__ = ["Subspaces", "coding_lengths", "second_moments"]
+
+
+def second_moments(Z: Tensor, labels: Tensor, k: int) -> tuple[Tensor, Tensor]:
+    """Z_qᵀ Z_q of shape (k, d, d) and m_q of shape (k,) for every cluster q, float64 on the CPU."""
+    d = Z.shape[1]
+    moments = torch.zeros(k, d, d, dtype=torch.float64)
+    counts = torch.bincount(labels, minlength=k).to("cpu", torch.float64)
+    order, start = labels.argsort(stable=True), 0
+    for q, count in enumerate(counts.long().tolist()):
+        members = order[start : start + count]
+        for rows in row_blocks(count, d):
+            Z_q = Z[members[rows]]
+            moments[q] += (Z_q.T @ Z_q).to("cpu", torch.float64)
+        start += count
+    return moments, counts
+
+
+def _regularised(moments: Tensor, counts: Tensor, eps_sq: float) -> Tensor:
+    """M_q = I + d/(ε² m_q) Z_qᵀ Z_q."""
+    d = moments.shape[-1]
+    scale = d / (eps_sq * counts.clamp_min(1.0))
+    eye = torch.eye(d, dtype=moments.dtype, device=moments.device)
+    return eye + scale[..., None, None] * moments
+
+
+def coding_lengths(moments: Tensor, counts: Tensor, total: float, eps_sq: float) -> Tensor:
+    r"""Coding length of every cluster, in nats.
+
+    .. math:: L_q = \frac{m_q + d}{2} \log\det\Big(I + \frac{d}{ε^2 m_q} Z_q^⊤ Z_q\Big)
+              - m_q \ln\frac{m_q}{m}
+
+    The first term codes the samples and the subspace of the cluster, the second says which
+    cluster each sample belongs to. Smaller is better, and :math:`\sum_q L_q` is comparable
+    between different numbers of clusters.
+
+    Parameters
+    ----------
+    moments : Tensor of shape (..., d, d)
+        Z_qᵀ Z_q.
+    counts : Tensor of shape (...)
+        m_q; zero gives length zero.
+    total : float
+        m, the number of samples in all clusters.
+    eps_sq : float
+        ε².
+
+    Examples
+    --------
+    >>> L = coding_lengths(torch.zeros(1, 3, 3), torch.tensor([4.0]), 8.0, 0.1)
+    >>> round(float(L), 4)  # nothing to code but the label: 4 ln 2
+    2.7726
+    """
+    factor = torch.linalg.cholesky(_regularised(moments, counts, eps_sq))
+    half_logdet = factor.diagonal(dim1=-2, dim2=-1).log().sum(-1)
+    label_cost = torch.special.entr(counts) + counts * math.log(total)
+    return torch.where(counts > 0, counts + moments.shape[-1], 0.0) * half_logdet + label_cost
+
+
+@dataclass(frozen=True)
+class Subspaces:
+    """Second moments of the features of each cluster."""
+
+    moments: Tensor
+    counts: Tensor
+    eps_sq: float
+
+    def residual(self, Z: Tensor) -> Tensor:
+        r"""How far each row of Z is from every subspace, in (0, 1].
+
+        .. math:: s(z) = \min_q z^⊤ M_q^{-1} z, \quad M_q = I + \frac{d}{ε^2 m_q} Z_q^⊤ Z_q
+
+        Up to a constant factor, z^⊤ M_q^{-1} z is the derivative of the coding rate of cluster q
+        with respect to the membership of z: what it costs to code z with that cluster. For unit
+        z it is the squared length of z where each principal direction with variance σ² is
+        shrunk by 1/(1 + d σ²/ε²): 1 outside the subspace, near 0 inside, no rank to choose.
+        """
+        M = _regularised(self.moments, self.counts, self.eps_sq)
+        eye = torch.eye(M.shape[-1], dtype=M.dtype)
+        # Rows of W_q = L_q⁻¹, so that zᵀ M_q⁻¹ z = ‖W_q z‖².
+        W = torch.linalg.solve_triangular(torch.linalg.cholesky(M), eye.expand_as(M), upper=False)
+        W = W.to(Z.device, Z.dtype)
+        k, d, _ = W.shape
+        scores = torch.full((Z.shape[0],), math.inf, dtype=Z.dtype, device=Z.device)
+        for rows in row_blocks(Z.shape[0], d):
+            for q in range(k):
+                cost = (Z[rows] @ W[q].T).square().sum(1)
+                scores[rows] = torch.minimum(scores[rows], cost)
+        return scores.clamp(max=1.0)
