@@ -17,7 +17,7 @@ def normalise_rows(U: Tensor, floor: float = 1e-3) -> Tensor:
     of all sizes equal. A row far below the typical norm has no direction worth trusting, so it
     is divided by ``floor`` times the median norm instead and pulls on no centre.
     """
-    norms = U.norm(dim=1, keepdim=True)
+    norms = torch.linalg.vector_norm(U, dim=1, keepdim=True)
     shortest = floor * float(norms.median()) + torch.finfo(U.dtype).tiny
     return U / norms.clamp_min(shortest)
 

@@ -7,7 +7,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-__all__ = ["check_n_clusters", "check_positive", "check_width", "unit_rows"]
+__all__ = ["check_choices", "check_positive", "check_width", "unit_rows"]
 
 # Heads that run in half precision leave norms about 1e-3 off; more means not normalised.
 _NORM_TOLERANCE = 1e-2
@@ -40,16 +40,36 @@ def unit_rows(name: str, value: Tensor | NDArray[np.floating], where: str) -> Te
     return tensor if off < 1e-5 else tensor / norms
 
 
-def check_n_clusters(n_clusters: int | str, n: int) -> None:
-    """``"auto"``, or an integer from 2 to n."""
+def check_choices(
+    n: int,
+    n_features: int,
+    n_clusters: int | str,
+    method: str,
+    methods: tuple[str, ...],
+    max_clusters: int | None,
+    n_landmarks: int | None,
+) -> None:
+    """Counts must fit the number of samples, the method must exist."""
+    if n_features != n:
+        raise ValueError(f"`C` and `Z` must have equally many rows, got {n} and {n_features}")
+    if method not in ("auto", *methods):
+        raise ValueError(f"`method` must be one of {('auto', *methods)}, got {method!r}")
     if n_clusters == "auto":
-        return
-    if isinstance(n_clusters, bool) or not isinstance(n_clusters, (int, np.integer)):
-        raise TypeError(f'`n_clusters` must be an integer or "auto", got {n_clusters!r}')
-    if not 2 <= n_clusters <= n:
-        raise ValueError(
-            f"`n_clusters` must be from 2 to the number of samples ({n}), got {n_clusters}"
-        )
+        _check_count("n of samples", n, 5, n, "auto needs more samples; give `n_clusters`")
+        if max_clusters is not None:
+            _check_count("max_clusters", max_clusters, 3, n - 2, "leave it out")
+    else:
+        _check_count("n_clusters", n_clusters, 2, n, 'or "auto"')
+    if n_landmarks is not None:
+        least = n_clusters if isinstance(n_clusters, int) else 2
+        _check_count("n_landmarks", n_landmarks, least, n, "leave it out")
+
+
+def _check_count(name: str, value: object, low: int, high: int, hint: str) -> None:
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
+        raise TypeError(f"`{name}` must be an integer, got {value!r}; {hint}")
+    if not low <= value <= high:
+        raise ValueError(f"`{name}` must be from {low} to {high}, got {value}; {hint}")
 
 
 def check_positive(name: str, value: float, hint: str) -> None:

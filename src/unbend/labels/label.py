@@ -2,64 +2,177 @@
 
 from __future__ import annotations
 
+import warnings
+from dataclasses import replace
+
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from unbend.labels.assign import assign, canonical
-from unbend.labels.check import check_n_clusters, check_positive, unit_rows
+from unbend.exceptions import UnbendWarning
+from unbend.labels.assign import canonical
+from unbend.labels.check import check_choices, check_positive, unit_rows
+from unbend.labels.choose import choose_n_clusters
 from unbend.labels.hierarchy import merge_clusters
-from unbend.labels.kernel import DenseKernel
 from unbend.labels.model import OUTLIER_QUANTILES, LabelModel
+from unbend.labels.paths import METHODS, Settings, choose_method, run_path
 from unbend.labels.prediction import Representatives
-from unbend.labels.spectral import Membership, membership_spectrum
+from unbend.labels.selection import ModelSelection
 from unbend.labels.subspaces import Subspaces, second_moments
-from unbend.progress import Progress, silent
+from unbend.progress import Progress, Tick, silent
 
 __all__ = ["label_codes"]
+
+# Samples whose outlier scores give the stored quantiles.
+_SCORED = 20_000
 
 
 def label_codes(
     C: Tensor | NDArray[np.floating],
     Z: Tensor | NDArray[np.floating],
-    n_clusters: int,
+    n_clusters: int | str,
     *,
     eta: float,
     eps_sq: float = 0.1,
     method: str = "auto",
     seed: int = 0,
+    max_clusters: int | None = None,
+    n_landmarks: int | None = None,
     tol: float = 1e-4,
     absolute: bool = False,
     progress: Progress = silent,
 ) -> LabelModel:
-    """Cluster samples by their membership Γ = P_{Ω,η}(C Cᵀ)."""
+    r"""Cluster samples by spectral clustering of their membership Γ = P_{Ω,η}(C Cᵀ).
+
+    The paper's line 10, for any number of samples. Γ is doubly stochastic, so its leading
+    eigenvectors are those of the normalised Laplacian I − Γ; their rows, put on the sphere,
+    are clustered by Lloyd's iteration from pivots of a QR decomposition. One last step, the
+    same for fitted and new samples, gives each sample its most probable cluster,
+    :math:`\arg\max_q \sum_{j \in q} Γ_{xj}` over the stored representatives j.
+
+    Parameters
+    ----------
+    C : Tensor or ndarray of shape (n, d)
+        Codes: the cluster head's output, rows on the unit sphere.
+    Z : Tensor or ndarray of shape (n, d')
+        Features: the feature head's output, rows on the unit sphere. Used for the merge tree,
+        the outlier score and the number of clusters, not for the labels themselves.
+    n_clusters : int or "auto"
+        Number of clusters, or let :func:`~unbend.labels.choose.choose_n_clusters` decide.
+    eta : float
+        η of the projection, as in training.
+    eps_sq : float
+        ε² of the coding length and the outlier score.
+    method : {"auto", "dense", "blocks", "landmarks"}
+        ``"dense"`` stores Γ, exact, for up to some 10,000 samples. ``"blocks"`` recomputes Γ
+        from C at every product, exact, memory O(n (d + k)), time O(n²). ``"landmarks"``
+        clusters representatives, time and memory linear in n. ``"auto"`` takes the first up
+        to 10,000 samples, the second up to 20,000, the third above.
+    seed : int
+        Seed of everything random; no global random state is used.
+    max_clusters : int, optional
+        Largest number considered by ``"auto"``.
+    n_landmarks : int, optional
+        Number of landmarks of that method; by default 1024 or ten per cluster.
+    tol : float
+        Largest accepted deviation of a row sum of Γ from one.
+    absolute : bool
+        Use S = |C Cᵀ|: c and −c count as the same direction.
+    progress : callable
+        Receives :class:`~unbend.progress.Tick`.
+
+    Returns
+    -------
+    LabelModel
+
+    Examples
+    --------
+    >>> angle = torch.tensor([0.0, 0.1, 0.2, 1.5, 1.6])
+    >>> C = torch.stack([angle.cos(), angle.sin()], dim=1)
+    >>> label_codes(C, C, 2, eta=0.1).labels.tolist()
+    [0, 0, 0, 1, 1]
+    """
     C, Z = unit_rows("C", C, "label_codes"), unit_rows("Z", Z, "label_codes")
-    if C.shape[0] != Z.shape[0]:
-        raise ValueError(f"`C` and `Z` must have equally many rows, got {len(C)} and {len(Z)}")
-    check_n_clusters(n_clusters, C.shape[0])
     check_positive("eta", eta, "0.175")
     check_positive("eps_sq", eps_sq, "0.1")
-    k = n_clusters
-    membership = Membership.of(DenseKernel(C, eta, absolute), tol, progress)
-    spectrum = membership_spectrum(membership, k + 1, seed, progress)
-    spectral = assign(spectrum.vectors, k)
-    reps = Representatives(C, membership.scaling.potential(eta), spectral, k, eta, absolute)
-    labels, _ = reps.classify(C)
-    rank = torch.from_numpy(canonical(labels.cpu().numpy(), k)).to(C.device)
-    reassigned = float((labels != spectral).double().mean())
-    labels = rank[labels]
-    reps = Representatives(C, reps.potential, rank[spectral], k, eta, absolute)
+    check_positive("tol", tol, "1e-4")
+    check_choices(len(C), len(Z), n_clusters, method, METHODS, max_clusters, n_landmarks)
+    settings = Settings(eta, eps_sq, absolute, tol, seed, n_landmarks, progress)
+    selection = _select(C, Z, max_clusters, settings) if n_clusters == "auto" else None
+    k = int(n_clusters) if selection is None else selection.chosen
+    method = choose_method(method, len(C))
+    reps, eigenvalues, spectral = run_path(method, C, k, settings)
+    reps, labels = _classify(reps, C)
+    changed = 0.0 if spectral is None else float((labels != spectral).double().mean())
+    reps, labels = _renumber(reps, labels)
+    progress(Tick("labels", 1, 1))
     subspaces = Subspaces(*second_moments(Z, labels, k), eps_sq)
-    scores = subspaces.residual(Z).cpu().numpy()
     return LabelModel(
         labels=labels.cpu().numpy(),
         n_clusters=k,
-        eigenvalues=spectrum.values.cpu().numpy().astype(np.float64),
-        method="dense",
+        eigenvalues=eigenvalues.cpu().numpy().astype(np.float64),
+        method=method,
         merge_tree=merge_clusters(subspaces.moments, subspaces.counts, eps_sq),
         representatives=reps,
         subspaces=subspaces,
-        outlier_quantiles={q: float(np.quantile(scores, q)) for q in OUTLIER_QUANTILES},
-        reassigned=reassigned,
+        outlier_quantiles=_outlier_quantiles(subspaces, Z, seed),
+        reassigned=changed,
+        selection=selection,
     )
+
+
+def _select(C: Tensor, Z: Tensor, max_clusters: int | None, s: Settings) -> ModelSelection:
+    return choose_n_clusters(
+        C,
+        Z,
+        eta=s.eta,
+        eps_sq=s.eps_sq,
+        absolute=s.absolute,
+        tol=s.tol,
+        seed=s.seed,
+        max_clusters=max_clusters,
+        progress=s.progress,
+    )
+
+
+def _classify(reps: Representatives, C: Tensor) -> tuple[Representatives, Tensor]:
+    """The last step: each sample to its most probable cluster, no cluster left empty.
+
+    Where η is large, a small cluster can be outvoted everywhere by larger ones. Its potential
+    is then raised until it wins at one of its own representatives. The raise is stored, so
+    new samples are treated alike.
+    """
+    labels, _ = reps.classify(C)
+    empty = (torch.bincount(labels, minlength=reps.n_clusters) == 0).nonzero()[:, 0]
+    if empty.numel() == 0:
+        return reps, labels
+    reps = reps.raised(empty.tolist())
+    labels, _ = reps.classify(C)
+    left = int((torch.bincount(labels, minlength=reps.n_clusters) == 0).sum())
+    raised = (
+        f"{empty.numel()} of {reps.n_clusters} clusters were outvoted everywhere by larger ones"
+    )
+    outcome = f"{left} stay empty" if left else "their potentials were raised"
+    message = f"{raised}; {outcome}; a smaller `eta` or `n_clusters` may fit the codes better"
+    warnings.warn(message, UnbendWarning, stacklevel=3)
+    return reps, labels
+
+
+def _renumber(reps: Representatives, labels: Tensor) -> tuple[Representatives, Tensor]:
+    """Number clusters by falling size, ties by the first sample."""
+    rank = torch.from_numpy(canonical(labels.cpu().numpy(), reps.n_clusters)).to(labels.device)
+    stored = replace(
+        reps,
+        codes=reps.codes.cpu(),
+        potential=reps.potential.cpu(),
+        labels=rank[reps.labels].cpu(),
+    )
+    return stored, rank[labels]
+
+
+def _outlier_quantiles(subspaces: Subspaces, Z: Tensor, seed: int) -> dict[float, float]:
+    """Quantiles of the outlier score over (a random sample of) the fitted samples."""
+    chosen = torch.randperm(len(Z), generator=torch.Generator().manual_seed(seed + 4))[:_SCORED]
+    scores = subspaces.residual(Z[chosen.to(Z.device)]).cpu().numpy()
+    return {q: float(np.quantile(scores, q)) for q in OUTLIER_QUANTILES}

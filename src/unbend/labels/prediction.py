@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -63,3 +63,16 @@ class Representatives:
         for rows, p in self.probabilities(C):
             confidence[rows], labels[rows] = p.max(1)
         return labels, confidence
+
+    def raised(self, clusters: list[int]) -> Representatives:
+        """A copy where each given cluster wins at one or more of its own representatives."""
+        potential = self.potential.clone()
+        for q in clusters:
+            own = self.labels == q
+            current = replace(self, potential=potential)
+            p = torch.cat([p for _, p in current.probabilities(self.codes[own])])
+            rivals = p.clone()
+            rivals[:, q] = 0
+            lead = (rivals.amax(1) / p[:, q].clamp_min(torch.finfo(p.dtype).tiny)).log().min()
+            potential[own] += self.eta * (lead.clamp_min(0) + 1e-3)
+        return replace(self, potential=potential)

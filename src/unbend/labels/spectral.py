@@ -1,4 +1,4 @@
-"""Exact spectral clustering of the membership, stored or matrix-free."""
+"""Exact spectral embedding of the membership, stored or matrix-free."""
 
 from __future__ import annotations
 
@@ -8,14 +8,15 @@ import torch
 from torch import Tensor
 
 from unbend.labels.eigen import Eigenpairs, leading_eigenpairs
-from unbend.labels.kernel import Kernel
+from unbend.labels.kernel import DenseKernel, Kernel, row_blocks, similarity_kernel
 from unbend.labels.scaling import Scaling, flat_start, symmetric_scaling
 from unbend.progress import Progress, silent
 
-__all__ = ["Membership", "membership_spectrum"]
+__all__ = ["Membership", "embed"]
 
-# Below this a full eigendecomposition is faster than iterating.
-_FULL_EIGH = 600
+# Up to this size a full eigendecomposition is faster than iterating; it is also the size of
+# the sample that gives larger problems their start.
+_FULL = 1200
 
 
 @dataclass(frozen=True)
@@ -26,27 +27,78 @@ class Membership:
     scaling: Scaling
 
     @classmethod
-    def of(cls, kernel: Kernel, tol: float, progress: Progress = silent) -> Membership:
-        """Project a kernel onto the doubly stochastic matrices."""
-        start = flat_start(kernel.apply, kernel.like(), kernel.n)
+    def of(
+        cls, kernel: Kernel, start: Tensor, tol: float, progress: Progress = silent
+    ) -> Membership:
+        """Project a kernel onto the doubly stochastic matrices, beginning with v = start."""
         return cls(kernel, symmetric_scaling(kernel.apply, start, tol=tol, progress=progress))
+
+    @classmethod
+    def of_few(cls, C: Tensor, eta: float, absolute: bool, tol: float) -> Membership:
+        """The stored membership of so few codes that no start is needed."""
+        kernel = DenseKernel(C, eta, absolute)
+        return cls.of(kernel, flat_start(kernel.apply, C, kernel.n), tol)
 
     def apply(self, X: Tensor) -> Tensor:
         """Γ X."""
         v = self.scaling.v[:, None]
         return v * self.kernel.apply(v * X)
 
-
-def membership_spectrum(
-    membership: Membership, p: int, seed: int, progress: Progress = silent
-) -> Eigenpairs:
-    """The p leading eigenpairs of Γ."""
-    n, like = membership.kernel.n, membership.kernel.like()
-    p = min(p, n)
-    if n <= max(_FULL_EIGH, 4 * p):
-        values, vectors = torch.linalg.eigh(membership.apply(torch.eye(n).to(like)))
+    def spectrum(self, p: int) -> Eigenpairs:
+        """The p leading eigenpairs by a full decomposition."""
+        v = self.scaling.v
+        Gamma = self.apply(torch.eye(len(v), dtype=v.dtype, device=v.device))
+        values, vectors = torch.linalg.eigh((Gamma + Gamma.T) / 2)
         return Eigenpairs(values[-p:].flip(0), vectors[:, -p:].flip(1), 0.0)
-    generator = torch.Generator().manual_seed(seed)
-    start = torch.randn(n, p + max(4, p // 4), generator=generator).to(like)
-    start[:, 0] = 1.0  # the eigenvector of λ = 1 is known
-    return leading_eigenpairs(membership.apply, start, p, progress=progress)
+
+
+def embed(
+    C: Tensor,
+    kernel: Kernel,
+    p: int,
+    *,
+    eta: float,
+    absolute: bool,
+    tol: float,
+    seed: int,
+    progress: Progress = silent,
+) -> tuple[Membership, Eigenpairs]:
+    """The membership of all codes and its p leading eigenpairs, exact up to tolerances.
+
+    Parameters
+    ----------
+    C : Tensor of shape (n, d)
+        Codes.
+    kernel : Kernel
+        Their kernel, stored or recomputed in blocks.
+    p : int
+        Number of eigenpairs, at most n.
+    """
+    width = p + max(4, p // 4)  # spare columns let the wanted ones converge faster
+    if kernel.n <= max(_FULL, 4 * width):
+        membership = Membership.of_few(C, eta, absolute, tol)
+        return membership, membership.spectrum(min(p, kernel.n))
+    v, block = _start(C, width, eta, absolute, tol, seed)
+    membership = Membership.of(kernel, v, tol, progress)
+    return membership, leading_eigenpairs(membership.apply, block, p, progress=progress)
+
+
+def _start(
+    C: Tensor, width: int, eta: float, absolute: bool, tol: float, seed: int
+) -> tuple[Tensor, Tensor]:
+    """A first v and a first block of eigenvectors, extended from a random sample of the codes.
+
+    One product with an (n, sample) kernel replaces several with the (n, n) kernel.
+    """
+    n, generator = C.shape[0], torch.Generator().manual_seed(seed)
+    size = max(_FULL, 4 * width)
+    sample = C[torch.randperm(n, generator=generator)[:size].to(C.device)]
+    few = Membership.of_few(sample, eta, absolute, tol)
+    # The sample stands for all n: its v is too large by the root of the ratio of sizes.
+    v_few = few.scaling.v[:, None] * (size / n) ** 0.5
+    right = torch.cat([v_few * (n / size), few.scaling.v[:, None] * few.spectrum(width).vectors], 1)
+    product = C.new_empty(n, width + 1)
+    for rows in row_blocks(n, size):
+        product[rows] = similarity_kernel(C[rows], sample, eta, absolute) @ right
+    v = product[:, 0].reciprocal()
+    return v, v[:, None] * product[:, 1:]

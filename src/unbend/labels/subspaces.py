@@ -32,8 +32,9 @@ def _regularised(moments: Tensor, counts: Tensor, eps_sq: float) -> Tensor:
     """M_q = I + d/(ε² m_q) Z_qᵀ Z_q."""
     d = moments.shape[-1]
     scale = d / (eps_sq * counts.clamp_min(1.0))
-    eye = torch.eye(d, dtype=moments.dtype, device=moments.device)
-    return eye + scale[..., None, None] * moments
+    M = scale[..., None, None] * moments
+    M.diagonal(dim1=-2, dim2=-1).add_(1.0)
+    return M
 
 
 def coding_lengths(moments: Tensor, counts: Tensor, total: float, eps_sq: float) -> Tensor:
@@ -66,7 +67,9 @@ def coding_lengths(moments: Tensor, counts: Tensor, total: float, eps_sq: float)
     factor = torch.linalg.cholesky(_regularised(moments, counts, eps_sq))
     half_logdet = factor.diagonal(dim1=-2, dim2=-1).log().sum(-1)
     label_cost = torch.special.entr(counts) + counts * math.log(total)
-    return torch.where(counts > 0, counts + moments.shape[-1], 0.0) * half_logdet + label_cost
+    dimensions = moments.shape[-1] * (counts > 0).to(counts.dtype)  # an empty cluster is free
+    length: Tensor = (counts + dimensions) * half_logdet + label_cost
+    return length
 
 
 @dataclass(frozen=True)
