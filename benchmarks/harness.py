@@ -148,7 +148,7 @@ def _cpu_name() -> str:
 
 
 def _git(*arguments: str) -> str | None:
-    root = Path(__file__).parent
+    root = Path(__file__).parents[1]
     try:
         done = subprocess.run(
             ["git", *arguments], cwd=root, capture_output=True, text=True, check=True

@@ -21,9 +21,13 @@ def compressed_rate_batched(Z: Tensor, Gamma: Tensor, eps_sq: float) -> Tensor:
 
 
 def compressed_rate_einsum(Z: Tensor, Gamma: Tensor, eps_sq: float) -> Tensor:
-    """R_c by einsum, which forms all z_i z_iᵀ and contracts them with Γ in one product, and LU."""
+    """R_c by einsum: all z_i z_iᵀ first, then their sums weighted by Γ as one product, and LU.
+
+    Left to itself, einsum contracts from left to right and builds the n×d×n tensor again.
+    """
     d = Z.shape[1]
-    moments = torch.einsum("ij,ia,ib->jab", Gamma, Z, Z)
+    outer = torch.einsum("ia,ib->iab", Z, Z)
+    moments = torch.einsum("ij,iab->jab", Gamma, outer)
     M = torch.eye(d, dtype=Z.dtype, device=Z.device) + (d / eps_sq) * moments
     return torch.logdet(M).mean()
 
