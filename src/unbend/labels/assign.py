@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import scipy.linalg
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
@@ -19,29 +20,21 @@ def normalise_rows(U: Tensor, floor: float = 1e-3) -> Tensor:
     """
     norms = torch.linalg.vector_norm(U, dim=1, keepdim=True)
     shortest = floor * float(norms.median()) + torch.finfo(U.dtype).tiny
-    return U / norms.clamp_min(shortest)
+    rows: Tensor = U / norms.clamp_min(shortest)
+    return rows
 
 
 def pivot_rows(rows: Tensor, k: int) -> Tensor:
     """Indices of k rows chosen by column-pivoted QR of ``rowsᵀ``.
 
-    Each pivot is the row with the largest part outside the span of the pivots before. Squared
-    lengths are compared after rounding to 1e-3, ties go to the first sample, so that rounding
-    errors of the eigenvectors do not decide.
+    Each pivot is the row with the largest part outside the span of the pivots before. Rows on
+    the sphere all tie for the first pivot; a weight that falls by 0.1 % from the first sample
+    to the last decides, where rounding errors of the eigenvectors would otherwise.
     """
-    left = rows.square().sum(1)
-    basis = rows.new_zeros(k, rows.shape[1])
-    pivots = []
-    for step in range(k):
-        rounded = (left * 1000).round()
-        pivot = int((rounded == rounded.max()).nonzero()[0, 0])
-        pivots.append(pivot)
-        q = rows[pivot] - basis[:step].T @ (basis[:step] @ rows[pivot])
-        q = q - basis[:step].T @ (basis[:step] @ q)  # twice is enough for orthogonality
-        basis[step] = q / q.norm().clamp_min(torch.finfo(q.dtype).tiny)
-        left = (left - (rows @ basis[step]).square()).clamp_min(0)
-        left[pivot] = -1.0
-    return torch.tensor(pivots, device=rows.device)
+    weights = np.linspace(1.0, 0.999, rows.shape[0])
+    columns = rows.cpu().numpy().T * weights
+    _, pivots = scipy.linalg.qr(columns, mode="r", pivoting=True, overwrite_a=True)
+    return torch.from_numpy(pivots[:k].astype(np.int64)).to(rows.device)
 
 
 def lloyd(rows: Tensor, centres: Tensor, max_iter: int = 100) -> tuple[Tensor, Tensor]:

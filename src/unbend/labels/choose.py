@@ -15,7 +15,7 @@ from unbend.exceptions import UnbendWarning
 from unbend.labels.assign import assign
 from unbend.labels.selection import ModelSelection
 from unbend.labels.spectral import Membership
-from unbend.labels.subspaces import coding_lengths, second_moments
+from unbend.labels.subspaces import coding_length
 from unbend.progress import Progress, Tick, silent
 
 __all__ = ["choose_n_clusters", "decide"]
@@ -23,7 +23,7 @@ __all__ = ["choose_n_clusters", "decide"]
 # A pilot of twenty samples per candidate, within these limits.
 _PILOT_MIN, _PILOT_MAX, _PER_CANDIDATE = 1024, 4000, 20
 # A number of clusters stays open with at least this part of the greatest strength.
-_OPEN = 0.5
+_OPEN = 0.7
 # Below this strength nothing in the spectrum speaks for any number.
 _WEAK = 0.1
 
@@ -52,10 +52,10 @@ def choose_n_clusters(
         :math:`s_k`, the mean adjusted Rand index between the clustering of the pilot and those
         of its two random halves, each with its own Γ.
     coding length
-        :math:`\sum_q L_q` (:func:`~unbend.labels.subspaces.coding_lengths`) of the features,
+        :math:`\sum_q L_q` (:func:`~unbend.labels.subspaces.coding_length`) of the features,
         extrapolated to all samples, in nats per sample.
 
-    The rule: strength is :math:`g_k s_k`. Every k with at least half of the greatest strength
+    The rule: strength is :math:`g_k s_k`. Every k with at least 0.7 of the greatest strength
     stays open, and the open k with the smallest coding length is chosen. The interval spans
     the open k. So the spectrum decides when it speaks clearly, and when it has several gaps
     (groups of groups) the one that codes the features best is taken.
@@ -71,8 +71,8 @@ def choose_n_clusters(
     Warns
     -----
     UnbendWarning
-        If the choice is the largest candidate, if no gap is clear, or if one single cluster
-        would have a shorter code than the chosen clustering.
+        If the choice is the largest candidate, if no gap is clear, or if two clusters are
+        chosen although one would have a shorter code.
     """
     n = C.shape[0]
     upper = max_clusters or max(3, min(C.shape[1], n // 10))
@@ -85,7 +85,7 @@ def choose_n_clusters(
     lengths, stability = [], []
     for k in range(1, upper + 1):
         labels = clusterings[0].labels(k)
-        lengths.append(_length_per_sample(Z, labels, k, n, eps_sq))
+        lengths.append(coding_length(Z, labels, k, eps_sq, total=n) / n)
         if k > 1:
             stability.append(_stability(labels, k, clusterings[1:], halves))
         progress(Tick("number of clusters", k, upper))
@@ -125,13 +125,6 @@ def _gaps(values: NDArray[np.float64], bulk: float) -> NDArray[np.float64]:
     above = np.maximum(values[1:-1] - bulk, np.finfo(np.float32).eps)
     gaps: NDArray[np.float64] = (values[1:-1] - values[2:]) / above
     return gaps.clip(0, 1)
-
-
-def _length_per_sample(Z: Tensor, labels: Tensor, k: int, n: int, eps_sq: float) -> float:
-    """Coding length per sample if all n samples were clustered like the pilot."""
-    moments, counts = second_moments(Z, labels, k)
-    ratio = n / len(Z)
-    return float(coding_lengths(moments * ratio, counts * ratio, n, eps_sq).sum()) / n
 
 
 def _stability(
@@ -184,7 +177,7 @@ def _warn(chosen: int, strength: float, length: NDArray[np.float64], upper: int)
         doubts.append(f"it is the largest candidate, raise `max_clusters` above {upper}")
     if strength < _WEAK:
         doubts.append(f"no eigengap is clear (strength {strength:.2f}), check `eta`")
-    if length[0] <= length[chosen - 1]:
+    if chosen == 2 and length[0] <= length[1]:
         doubts.append("a single cluster would have a shorter code")
     if doubts:
         message = f"n_clusters='auto' chose {chosen}, but " + "; ".join(doubts)

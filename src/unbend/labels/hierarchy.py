@@ -13,16 +13,9 @@ from unbend.labels.subspaces import coding_lengths
 __all__ = ["cut_tree", "merge_clusters"]
 
 
-def _pair_lengths(moments: Tensor, counts: Tensor, pairs: Tensor, eps_sq: float) -> Tensor:
-    """Coding length of the union of each pair of clusters."""
-    total, d = float(counts.sum()), moments.shape[-1]
-    lengths = moments.new_empty(pairs.shape[0])
-    for rows in row_blocks(pairs.shape[0], d * d):
-        a, b = pairs[rows].T
-        lengths[rows] = coding_lengths(
-            moments[a] + moments[b], counts[a] + counts[b], total, eps_sq
-        )
-    return lengths
+# A cluster is compared with this many others, those whose second moments are most alike, and
+# with the partners it inherits. All pairs are compared up to 17 clusters.
+_PARTNERS = 16
 
 
 def merge_clusters(moments: Tensor, counts: Tensor, eps_sq: float) -> NDArray[np.float64]:
@@ -42,40 +35,82 @@ def merge_clusters(moments: Tensor, counts: Tensor, eps_sq: float) -> NDArray[np
         height is the largest increase of the coding length (nats) so far, at least zero: a
         greedy order need not be monotone, a dendrogram must be. Height zero means that the
         merge makes the code shorter.
+
+    Notes
+    -----
+    With more than 17 clusters only pairs with similar second moments are compared, 16 per
+    cluster, so that the time grows with k and not with k².
     """
-    k = int(counts.shape[0])
-    moments, counts = moments.clone(), counts.clone()
-    own = coding_lengths(moments, counts, float(counts.sum()), eps_sq)
-    cost = torch.full((k, k), torch.inf, dtype=moments.dtype)
-    pairs = torch.triu_indices(k, k, 1).T
-    union = _pair_lengths(moments, counts, pairs, eps_sq)
-    cost[pairs[:, 0], pairs[:, 1]] = union - own[pairs[:, 0]] - own[pairs[:, 1]]
-    node, leaves = list(range(k)), [1] * k
+    forest = _Forest(moments, counts, eps_sq)
+    k = len(forest.node)
     tree, height = np.empty((k - 1, 4)), 0.0
     for step in range(k - 1):
-        a, b = divmod(int(cost.argmin()), k)
-        height = max(height, float(cost[a, b]))
-        leaves[a] += leaves[b]
-        tree[step] = [*sorted((node[a], node[b])), height, leaves[a]]
-        node[a] = k + step
-        moments[a] += moments[b]
-        counts[a] += counts[b]
-        counts[b] = 0.0  # the total stays the same
-        cost[b, :] = cost[:, b] = torch.inf
-        _update_costs(cost, own, moments, counts, a, eps_sq)
+        a, b, increase = forest.cheapest()
+        height = max(height, increase)
+        pair = sorted((forest.node[a], forest.node[b]))
+        forest.merge(a, b, k + step)
+        tree[step] = [*pair, height, forest.leaves[a]]
     return tree
 
 
-def _update_costs(
-    cost: Tensor, own: Tensor, moments: Tensor, counts: Tensor, a: int, eps_sq: float
-) -> None:
-    """Renew row and column a of the merge costs after cluster a has grown."""
-    alive = (torch.minimum(cost[a], cost[:, a]) < torch.inf).nonzero()[:, 0]
-    total = float(counts.sum())
-    own[a] = coding_lengths(moments[a], counts[a], total, eps_sq)
-    pairs = torch.stack([torch.minimum(alive, torch.tensor(a)), alive.clamp_min(a)], dim=1)
-    union = _pair_lengths(moments, counts, pairs, eps_sq)
-    cost[pairs[:, 0], pairs[:, 1]] = union - own[alive] - own[a]
+class _Forest:
+    """Clusters that are still apart, and what it costs to merge them."""
+
+    def __init__(self, moments: Tensor, counts: Tensor, eps_sq: float) -> None:
+        k = counts.shape[0]
+        self.moments, self.counts, self.eps_sq = moments.clone(), counts.clone(), eps_sq
+        self.total = float(counts.sum())
+        self.own = coding_lengths(moments, counts, self.total, eps_sq)
+        self.shape = torch.nn.functional.normalize(moments.flatten(1), dim=1)
+        self.node, self.leaves = list(range(k)), [1] * k
+        self.alive = torch.ones(k, dtype=torch.bool)
+        self.cost = torch.full((k, k), torch.inf, dtype=moments.dtype)
+        partners = [self._partners(a) for a in range(k)]
+        self._price(torch.cat([torch.stack([p.new_full(p.shape, a), p], 1) for a, p in partners]))
+
+    def cheapest(self) -> tuple[int, int, float]:
+        """The pair with the smallest increase of the coding length."""
+        a, b = divmod(int(self.cost.argmin()), len(self.node))
+        return a, b, float(self.cost[a, b])
+
+    def merge(self, a: int, b: int, node: int) -> None:
+        """Put cluster b into a, which becomes the given node of the tree."""
+        known = self._priced(a) | self._priced(b)
+        self.moments[a] += self.moments[b]
+        self.counts[a] += self.counts[b]
+        self.leaves[a] += self.leaves[b]
+        self.node[a] = node
+        self.alive[b] = False
+        self.cost[b, :] = self.cost[:, b] = torch.inf
+        self.shape[a] = torch.nn.functional.normalize(self.moments[a].flatten(), dim=0)
+        self.own[a] = coding_lengths(self.moments[a], self.counts[a], self.total, self.eps_sq)
+        known[self._partners(a)[1]] = True
+        known[[a, b]] = False
+        partners = known.nonzero()[:, 0]
+        self._price(torch.stack([partners.new_full(partners.shape, a), partners], 1))
+
+    def _priced(self, a: int) -> Tensor:
+        return torch.minimum(self.cost[a], self.cost[:, a]) < torch.inf
+
+    def _partners(self, a: int) -> tuple[int, Tensor]:
+        """The clusters whose second moments are most like those of a."""
+        affinity = self.shape @ self.shape[a]
+        affinity[~self.alive] = affinity[a] = -torch.inf
+        size = min(_PARTNERS, int(self.alive.sum()) - 1)
+        return a, affinity.topk(size).indices
+
+    def _price(self, pairs: Tensor) -> None:
+        """Renew the cost of merging each pair, kept above the diagonal."""
+        pairs = torch.unique(pairs.sort(dim=1).values, dim=0)
+        for rows in row_blocks(pairs.shape[0], self.moments[0].numel()):
+            a, b = pairs[rows].T
+            union = coding_lengths(
+                self.moments[a] + self.moments[b],
+                self.counts[a] + self.counts[b],
+                self.total,
+                self.eps_sq,
+            )
+            self.cost[a, b] = union - self.own[a] - self.own[b]
 
 
 def cut_tree(tree: NDArray[np.float64], k: int) -> NDArray[np.int64]:

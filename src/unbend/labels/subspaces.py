@@ -10,7 +10,7 @@ from torch import Tensor
 
 from unbend.labels.kernel import row_blocks
 
-__all__ = ["Subspaces", "coding_lengths", "second_moments"]
+__all__ = ["Subspaces", "coding_length", "coding_lengths", "second_moments"]
 
 
 def second_moments(Z: Tensor, labels: Tensor, k: int) -> tuple[Tensor, Tensor]:
@@ -69,6 +69,41 @@ def coding_lengths(moments: Tensor, counts: Tensor, total: float, eps_sq: float)
     label_cost = torch.special.entr(counts) + counts * math.log(total)
     dimensions = moments.shape[-1] * (counts > 0).to(counts.dtype)  # an empty cluster is free
     length: Tensor = (counts + dimensions) * half_logdet + label_cost
+    return length
+
+
+def coding_length(
+    Z: Tensor, labels: Tensor, k: int, eps_sq: float, total: float | None = None
+) -> float:
+    """Σ_q L_q of a clustering, as :func:`coding_lengths` but without second moments.
+
+    Clusters with fewer samples than dimensions are coded through Z_q Z_qᵀ, which has the same
+    determinant and is smaller.
+
+    Parameters
+    ----------
+    Z : Tensor of shape (n, d)
+        Features.
+    labels : Tensor of shape (n,)
+        Clusters 0 … k − 1.
+    eps_sq : float
+        ε².
+    total : float, optional
+        Number of samples that Z stands for, n by default. Every count is scaled by total / n.
+    """
+    n, d = Z.shape
+    ratio = 1.0 if total is None else total / n
+    counts = torch.bincount(labels, minlength=k)
+    length = 0.0
+    for Z_q in torch.tensor_split(Z[labels.argsort(stable=True)], counts.cumsum(0)[:-1].cpu()):
+        if len(Z_q) == 0:
+            continue
+        G = Z_q @ Z_q.T if len(Z_q) < d else Z_q.T @ Z_q
+        G = G.double().mul_(d / (eps_sq * len(Z_q)))
+        G.diagonal().add_(1.0)
+        half_logdet = float(torch.linalg.cholesky(G).diagonal().log().sum())
+        m_q = len(Z_q) * ratio
+        length += (m_q + d) * half_logdet - m_q * math.log(len(Z_q) / n)
     return length
 
 
