@@ -7,14 +7,14 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from unbend.functional.coding_rate import coding_rate
-from unbend.functional.compressed_rate import compressed_rate
+from unbend.functional.coding_rate import apply_coding_rate
+from unbend.functional.compressed_rate import apply_compressed_rate, draw_columns, prepare
 
 __all__ = ["RateReduction", "rate_reduction"]
 
 
 class RateReduction(NamedTuple):
-    """ΔR and its two terms."""
+    """ΔR and its two terms, scalars that can be differentiated on their own."""
 
     delta: Tensor
     R: Tensor
@@ -28,7 +28,27 @@ def rate_reduction(
     n_anchors: int | None = None,
     generator: torch.Generator | None = None,
 ) -> RateReduction:
-    """Rate reduction ΔR(Z, Γ; ε) = R(Z; ε) − R_c(Z, Γ; ε)."""
-    R = coding_rate(Z, eps_sq)
-    R_c = compressed_rate(Z, Gamma, eps_sq, n_anchors, generator)
+    r"""Rate reduction, the paper's objective (MLC maximises it).
+
+    .. math:: \Delta R(Z, \Gamma; \epsilon) = R(Z; \epsilon) - R_c(Z, \Gamma; \epsilon)
+
+    The arguments are those of :func:`compressed_rate`. For doubly stochastic Γ it is never
+    negative, because log det is concave. Both terms share the checked, widened and, if n < d,
+    rotated features; beyond that R is one log-determinant beside R_c's n.
+
+    Returns
+    -------
+    RateReduction
+        The tuple ``(delta, R, R_c)``.
+
+    Examples
+    --------
+    >>> result = rate_reduction(torch.eye(2), torch.eye(2), eps_sq=1.0)
+    >>> float(result.R), float(result.R_c)  # 2 log(1 + 1) and log(1 + 2)
+    (1.386..., 1.098...)
+    """
+    Z, Gamma, alpha = prepare(Z, Gamma, eps_sq, "rate_reduction")
+    Gamma = draw_columns(Gamma, n_anchors, generator, "rate_reduction")
+    R = apply_coding_rate(Z, alpha / Z.shape[0])
+    R_c = apply_compressed_rate(Z, Gamma, alpha)
     return RateReduction(R - R_c, R, R_c)
