@@ -1,0 +1,133 @@
+"""Algorithm 1 of the paper on one page: from samples to a linear representation and labels.
+
+The comments number the paper's lines. Equations: (4) is the MLC objective, (5) the total coding
+rate of stage 1, (6) how views are joined.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from lightning_fabric import Fabric
+from torch import Tensor
+from torch.nn.functional import normalize
+from torch.optim import SGD
+
+from unbend.config import Config, Stage2Config
+from unbend.data import Batches, ViewSampler
+from unbend.functional import doubly_stochastic, rate_reduction
+from unbend.labels import LabelModel, label_codes
+from unbend.networks import Network, build_network
+from unbend.pretrain import pretrain
+from unbend.progress import Progress, silent
+from unbend.training import Guard, History, Terms, descend, n_steps
+
+__all__ = ["Solution", "linearize", "solve"]
+
+
+@dataclass(frozen=True)
+class Solution:
+    """What Algorithm 1 returns: the trained network, Z and C of all samples, labels, history."""
+
+    network: Network
+    Z: Tensor
+    C: Tensor
+    labels: LabelModel
+    history: History
+
+
+def solve(
+    samples: Tensor,
+    n_clusters: int | str,
+    config: Config,
+    *,
+    seed: int,
+    fabric: Fabric,
+    progress: Progress = silent,
+) -> Solution:
+    """Run Algorithm 1 on scaled samples (n, p) or (n, c, h, w).
+
+    Everything random comes from ``seed``; the global random state is not touched.
+    """
+    generator = torch.Generator().manual_seed(seed)
+    samples = samples.to(fabric.device)
+    network = build_network(tuple(samples.shape[1:]), config.network, seed)
+    network.normalize_like(samples)
+    trained: Any = fabric.setup_module(network)
+    trained.mark_forward_method("features")
+    views = ViewSampler(samples, config.views, generator)
+    tools: dict[str, Any] = {"generator": generator, "fabric": fabric, "progress": progress}
+
+    history = pretrain(trained, views, config.pretrain, **tools)  # line 1
+    network.copy_feature_head()  # line 2
+    if views.neighbors.shape[1] and config.views.refresh:
+        views.refresh(network.encode(samples).Z)
+    history += linearize(trained, views, config.stage2, **tools)  # lines 3-9
+    Z, C = (t.float().cpu() for t in network.encode(samples))
+    labels = label_codes(  # line 10
+        C, Z, n_clusters, eta=config.stage2.eta, eps_sq=config.stage2.eps_sq, seed=seed,
+        progress=progress,
+    )  # fmt: skip
+    return Solution(network.cpu().eval(), Z, C, labels, history)
+
+
+def linearize(
+    network: Network,
+    views: ViewSampler,
+    config: Stage2Config,
+    *,
+    generator: torch.Generator,
+    fabric: Fabric,
+    progress: Progress,
+) -> History:
+    """Lines 3-9: maximise R(Z) - R_c(Z, Γ) over both heads."""
+    network.train()
+    network.backbone.requires_grad_(config.train_backbone)
+    network.backbone.train(config.train_backbone)
+    batches = Batches(len(views), config.batch_size, generator)
+
+    def compute(step: int) -> Terms:
+        batch = next(batches)  # line 4
+        X = views(batch)  # line 5
+        Z, Gamma = forward(network, X, config)  # line 6
+        rates = rate_reduction(  # Eq. (4)
+            Z, Gamma, config.eps_sq, n_anchors=config.n_anchors or None, generator=generator
+        )
+        return Terms(-rates.delta, rates.R, rates.R_c, Z)
+
+    total = n_steps(
+        len(views), config.batch_size, config.epochs, config.min_steps, config.max_steps
+    )
+    optimizers = [fabric.setup_optimizers(o) for o in _optimizers(network, config)]
+    dim = int(network.feature_head.layers[-1].out_features)  # type: ignore[arg-type]
+    return descend(  # lines 7-8
+        compute,
+        optimizers,
+        n_steps=total,
+        lr_factor=lambda step: 1.0,
+        guard=Guard(network, optimizers, "stage 2", dim, config.eps_sq),
+        fabric=fabric,
+        progress=progress,
+    )
+
+
+def forward(network: Network, X: Tensor, config: Stage2Config) -> tuple[Tensor, Tensor]:
+    """Eq. (6): Z is the unit-norm mean of the views' features, Γ the mean of their memberships."""
+    outputs = [network(x) for x in X]
+    Z = normalize(torch.stack([out.Z.float() for out in outputs]).mean(0), dim=1)
+    C = torch.stack([out.C.float() for out in outputs])
+    Gamma = doubly_stochastic(C @ C.mT, config.eta, tol=config.tol).Gamma.mean(0)
+    return Z, Gamma
+
+
+def _optimizers(network: Network, config: Stage2Config) -> list[SGD]:
+    """One optimiser per head; a trainable backbone belongs to the feature head's."""
+    feature = list(network.feature_head.parameters())
+    if config.train_backbone:
+        feature += list(network.backbone.parameters())
+    return [
+        SGD(params, config.lr, momentum=config.momentum, weight_decay=config.weight_decay)
+        for params in (feature, list(network.cluster_head.parameters()))
+    ]

@@ -1,0 +1,222 @@
+"""Every knob once, with its symbol, the paper's value, and the reason for ours.
+
+A :class:`Config` is what a run was really made with. Presets are configs; an estimator or a
+command overrides single fields with :meth:`Config.override` and saves the result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields, replace
+from typing import Any
+
+__all__ = [
+    "Augmentation",
+    "Config",
+    "NetworkConfig",
+    "PRESETS",
+    "PretrainConfig",
+    "Stage2Config",
+    "ViewConfig",
+    "preset_for",
+]
+
+
+@dataclass(frozen=True)
+class Augmentation:
+    """Strength of each random change of an image; the defaults are the paper's Augmentation 1."""
+
+    crop_scale: tuple[float, float] = (0.04, 1.0)  # share of the area kept by the resized crop
+    crop_ratio: tuple[float, float] = (3 / 4, 4 / 3)  # torchvision's default, unstated in the paper
+    flip: float = 0.5  # probability of a horizontal flip
+    grayscale: float = 0.2  # probability; needs three channels
+    jitter: tuple[float, float, float, float] = (0.4, 0.4, 0.4, 0.1)  # brightness, contrast, ...
+    jitter_probability: float = 0.8
+    blur: float = 0.1  # probability
+    blur_sigma: tuple[float, float] = (0.1, 2.0)  # VICReg's range, in pixels at 32 x 32
+    rotation: float = 0.0  # largest angle in degrees
+    shear: float = 0.0  # largest horizontal shear
+    shift: float = 0.0  # largest translation as a share of half the image
+    noise: float = 0.0  # standard deviation, in units of the pixel range
+
+
+@dataclass(frozen=True)
+class ViewConfig:
+    """What a view of a sample is (lines 4-5 of Algorithm 1)."""
+
+    n_views: int = 2  # A
+    augmentation: Augmentation = field(default_factory=Augmentation)  # images only
+    n_neighbors: int = 0  # views after the first start from one of that many nearest neighbours
+    refresh: int = 0  # stage 1: look the neighbours up anew in the features, that many times
+    noise: float = 0.0  # vectors only: deviation, in units of the median neighbour distance
+
+
+@dataclass(frozen=True)
+class NetworkConfig:
+    """Backbone and heads: x -> h -> z and x -> h -> c."""
+
+    backbone: str = "auto"  # auto | resnet18 | resnet18-imagenet | convnet | mlp | identity
+    width: int = 64  # channels of the first layer, or hidden units of the mlp
+    depth: int = 1  # hidden layers of the mlp
+    dim: int = 128  # d
+    head_width: int = 4096  # NMCE's; the paper says "a few affine layers with non-linearities"
+    head_depth: int = 1  # hidden layers of each head; 0 makes the heads affine
+    head_norm: bool = True  # batch normalisation inside the heads
+
+
+@dataclass(frozen=True)
+class PretrainConfig:
+    """Stage 1, line 1 of Algorithm 1."""
+
+    method: str = "tcr"  # tcr | none
+    eps_sq: float = 0.2
+    # Weight of the mean cosine of two views beside R. The paper does not print its lambda;
+    # NMCE has 30 beside R/2, which is 60 beside R. As printed (a sum over samples) it is 60/n.
+    invariance: float = 60.0
+    epochs: int = 1000
+    min_steps: int = 0  # small data: at least that many steps
+    max_steps: int = 0  # large data: at most that many steps; 0 is no limit
+    batch_size: int = 1024  # n_b
+    optimizer: str = "lars"  # lars | adam
+    lr: float = 0.3
+    momentum: float = 0.9
+    weight_decay: float = 1e-4
+    warmup: float = 0.01  # share of the steps; NMCE: 10 epochs
+
+
+@dataclass(frozen=True)
+class Stage2Config:
+    """Stage 2, lines 3-9 of Algorithm 1."""
+
+    eps_sq: float = 0.1
+    eta: float = 0.175
+    # The paper does not print T. Its Table 5 spends 17.7 minutes on stage 2, 266.7 on 1000
+    # epochs of stage 1, and Appendix E uses 100 epochs.
+    epochs: int = 100
+    min_steps: int = 0
+    max_steps: int = 0
+    batch_size: int = 1024  # n_b
+    lr: float = 1e-2
+    momentum: float = 0.9
+    weight_decay: float = 5e-4
+    train_backbone: bool = False
+    n_anchors: int = 0  # columns of Gamma sampled for R_c in each step; 0 takes all
+    tol: float = 1e-3  # of the marginals of Gamma during training; labels use a tighter one
+
+
+@dataclass(frozen=True)
+class Config:
+    """A whole run of Algorithm 1."""
+
+    preset: str = "paper"
+    views: ViewConfig = field(default_factory=ViewConfig)
+    network: NetworkConfig = field(default_factory=NetworkConfig)
+    pretrain: PretrainConfig = field(default_factory=PretrainConfig)
+    stage2: Stage2Config = field(default_factory=Stage2Config)
+
+    def override(self, changes: Mapping[str, Any]) -> Config:
+        """Return a copy with dotted fields replaced, as in ``{"stage2.eta": 0.1}``.
+
+        >>> PRESETS["paper"].override({"stage2.eta": 0.1}).stage2.eta
+        0.1
+        """
+        config = self
+        for name, value in changes.items():
+            config = _replace(config, name.split("."), name, value)
+        return config
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain nested dict, ready for JSON."""
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, tree: Mapping[str, Any]) -> Config:
+        """Rebuild what :meth:`to_dict` wrote; an unknown field is an error."""
+        config: Config = _build(cls, tree, "config")
+        return config
+
+
+def _replace(node: Any, path: list[str], name: str, value: Any) -> Any:
+    known = [f.name for f in fields(node)]
+    if path[0] not in known:
+        raise ValueError(f"unknown setting {name!r}; known here: {', '.join(known)}")
+    if len(path) > 1:
+        value = _replace(getattr(node, path[0]), path[1:], name, value)
+    return replace(node, **{path[0]: value})
+
+
+_PARTS: dict[str, Any] = {
+    "augmentation": Augmentation,
+    "views": ViewConfig,
+    "network": NetworkConfig,
+    "pretrain": PretrainConfig,
+    "stage2": Stage2Config,
+}
+
+
+def _build(cls: Any, tree: Mapping[str, Any], where: str) -> Any:
+    unknown = set(tree) - {f.name for f in fields(cls)}
+    if unknown:
+        raise ValueError(f"unknown setting {sorted(unknown)[0]!r} in {where}")
+    values: dict[str, Any] = {}
+    for name, value in tree.items():
+        if name in _PARTS:
+            value = _build(_PARTS[name], value, f"{where}.{name}")
+        elif isinstance(value, list):
+            value = tuple(value)
+        values[name] = value
+    return cls(**values)
+
+
+# Small images on a CPU: a small network, mild changes of shape instead of the paper's crops
+# (which leave two or three pixels of an 8 x 8 image) and no mirror, because what is small and
+# gray is often writing. Neighbours as views join the styles of one class.
+_GENTLE = Augmentation(
+    crop_scale=(0.55, 1.5),
+    flip=0.0,
+    rotation=15.0,
+    shear=0.2,
+    shift=0.15,
+    jitter=(0.3, 0.3, 0.3, 0.05),
+    blur=0.0,
+    noise=0.05,
+)
+
+PRESETS: dict[str, Config] = {
+    "paper": Config(),
+    "images": Config(
+        preset="images",
+        views=ViewConfig(augmentation=_GENTLE, n_neighbors=10),
+        network=NetworkConfig(backbone="auto", width=32, dim=64, head_width=256),
+        pretrain=PretrainConfig(
+            invariance=100.0,
+            epochs=60,
+            min_steps=100,
+            batch_size=600,
+            optimizer="adam",
+            lr=2e-3,
+            warmup=0.2,
+        ),
+        stage2=Stage2Config(epochs=30, min_steps=50, batch_size=600),
+    ),
+    "vectors": Config(
+        preset="vectors",
+        views=ViewConfig(n_neighbors=10),
+        network=NetworkConfig(backbone="mlp", width=256, depth=1, dim=64, head_width=256),
+        pretrain=PretrainConfig(
+            invariance=100.0,
+            epochs=60,
+            min_steps=100,
+            batch_size=600,
+            optimizer="adam",
+            lr=2e-3,
+            warmup=0.2,
+        ),
+        stage2=Stage2Config(epochs=30, min_steps=50, batch_size=600),
+    ),
+}
+
+
+def preset_for(shape: tuple[int, ...]) -> str:
+    """Name of the preset that ``"auto"`` means for samples of this shape."""
+    return "images" if len(shape) == 3 else "vectors"

@@ -1,0 +1,23 @@
+"""Samples and their views: what goes into the network."""
+
+from unbend.data.arrays import Scaling, as_array, prepare
+from unbend.data.augment import augment
+from unbend.data.loaders import Batches
+from unbend.data.named import NAMED_SETS, NamedSet, load_named
+from unbend.data.neighbors import nearest_neighbors
+from unbend.data.synthetic import make_sphere_manifolds
+from unbend.data.views import ViewSampler
+
+__all__ = [
+    "Batches",
+    "NAMED_SETS",
+    "NamedSet",
+    "Scaling",
+    "ViewSampler",
+    "as_array",
+    "augment",
+    "load_named",
+    "make_sphere_manifolds",
+    "nearest_neighbors",
+    "prepare",
+]

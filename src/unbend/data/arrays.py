@@ -1,0 +1,134 @@
+"""From a user's array to a float tensor that a network can read, and the same way again later."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+__all__ = ["Scaling", "as_array", "prepare"]
+
+
+def as_array(X: Any, name: str = "X") -> NDArray[Any]:
+    """Turn a torch tensor or anything array-like into a NumPy array, without judging it.
+
+    Used for image input (three or four dimensions); scikit-learn's own validation handles two.
+    """
+    if isinstance(X, Tensor):
+        return X.detach().cpu().numpy()
+    array = np.asarray(X)
+    if array.dtype.kind not in "biuf":
+        raise ValueError(
+            f"{name} must hold real numbers, got dtype {array.dtype}; convert it to float or uint8"
+        )
+    return array
+
+
+@dataclass(frozen=True)
+class Scaling:
+    """How samples of one kind become numbers near the unit range; learned in fit, kept for later.
+
+    Parameters
+    ----------
+    shape : tuple
+        Shape of one sample as the network sees it: ``(p,)`` or ``(c, h, w)``.
+    offset, scale : float
+        ``(x - offset) / scale``. Vectors are centred per column by the network itself, so that
+        only one number per data set is needed here and distances keep their proportions.
+    dtype : str
+        Kind of number seen in fit: ``"uint8"`` images are divided by 255, all others by their
+        range.
+    """
+
+    shape: tuple[int, ...]
+    offset: float
+    scale: float
+    dtype: str
+
+    @property
+    def is_image(self) -> bool:
+        """Whether samples are images (c, h, w)."""
+        return len(self.shape) == 3
+
+    def apply(self, X: NDArray[Any]) -> Tensor:
+        """Scale samples of the same kind as those seen in fit."""
+        X = _with_channels(X) if self.is_image else X
+        if X.shape[1:] != self.shape:
+            raise ValueError(
+                f"X has samples of shape {X.shape[1:]}, but the model was fitted on {self.shape}"
+            )
+        if self.is_image and (str(X.dtype) == "uint8") != (self.dtype == "uint8"):
+            raise ValueError(
+                f"X has dtype {X.dtype}, but the model was fitted on {self.dtype}; "
+                "pass images of the same kind"
+            )
+        values = torch.from_numpy(np.array(X, dtype=np.float32, order="C"))
+        return values.sub_(self.offset).div_(self.scale)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain dict, ready for JSON."""
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, tree: dict[str, Any]) -> Scaling:
+        """Rebuild what :meth:`to_dict` wrote."""
+        return cls(tuple(tree["shape"]), tree["offset"], tree["scale"], tree["dtype"])
+
+
+def prepare(X: NDArray[Any]) -> tuple[Tensor, Scaling]:
+    """Learn the scaling of samples (n, p), (n, h, w) or (n, c, h, w) and apply it.
+
+    >>> x, scaling = prepare(np.full((2, 4, 4), 255, dtype=np.uint8))
+    >>> x.shape, float(x.max()), scaling.is_image
+    (torch.Size([2, 1, 4, 4]), 1.0, True)
+    """
+    if X.ndim == 2:
+        scaling = _vector_scaling(X)
+    elif X.ndim in (3, 4):
+        X = _with_channels(X)
+        scaling = _image_scaling(X)
+    else:
+        raise ValueError(
+            f"X must have 2 dimensions (vectors), or 3 or 4 (images), got shape {X.shape}; "
+            "reshape your data"
+        )
+    return scaling.apply(X), scaling
+
+
+def _vector_scaling(X: NDArray[Any]) -> Scaling:
+    # One global scale: a scale per column would change who is whose neighbour.
+    deviation = float(np.sqrt(X.var(axis=0, dtype=np.float64).mean()))
+    mean = float(X.mean(dtype=np.float64))
+    return Scaling((X.shape[1],), mean, deviation if deviation > 0 else 1.0, str(X.dtype))
+
+
+def _image_scaling(X: NDArray[Any]) -> Scaling:
+    if not np.isfinite(X).all():
+        raise ValueError("X contains NaN or infinity; remove or repair those images")
+    shape = tuple(int(s) for s in X.shape[1:])
+    if X.dtype == np.uint8:
+        return Scaling(shape, 0.0, 255.0, "uint8")
+    low, high = float(X.min()), float(X.max())
+    return Scaling(shape, low, high - low if high > low else 1.0, str(X.dtype))
+
+
+def _with_channels(X: NDArray[Any]) -> NDArray[Any]:
+    if X.ndim == 3:
+        X = X[:, None]
+    if X.ndim != 4:
+        raise ValueError(f"images must be (n, h, w) or (n, c, h, w), got shape {X.shape}")
+    channels, last = X.shape[1], X.shape[3]
+    if channels not in (1, 3):
+        remedy = (
+            "move the channels first with X.transpose(0, 3, 1, 2)"
+            if last in (1, 3, 4)
+            else "convert to gray or RGB"
+        )
+        raise ValueError(f"images must have 1 or 3 channels, got {channels}; {remedy}")
+    if min(X.shape[2:]) < 4:
+        raise ValueError(f"images must be at least 4 pixels wide and high, got {X.shape[2:]}")
+    return X

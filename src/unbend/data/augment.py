@@ -1,0 +1,131 @@
+"""The paper's Augmentation 1, batched, on the device, different for every sample.
+
+Colour operations are kornia's; their random numbers are drawn here from an explicit generator
+on the CPU, so the global random state is never touched and every device sees the same draws.
+Crop, flip, rotation, shear and shift are one affine map and therefore one resampling.
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+import torch.nn.functional as F
+from kornia.color import rgb_to_grayscale
+from kornia.enhance import (
+    adjust_brightness_accumulative,
+    adjust_contrast_with_mean_subtraction,
+    adjust_hue,
+    adjust_saturation_with_gray_subtraction,
+)
+from kornia.filters import gaussian_blur2d
+from torch import Tensor
+
+from unbend.config import Augmentation
+
+__all__ = ["augment"]
+
+
+def augment(images: Tensor, policy: Augmentation, generator: torch.Generator) -> Tensor:
+    """Return a random variant of each image (b, c, h, w) with values in [0, 1].
+
+    Single-channel images skip what needs colour (grayscale, saturation, hue) and keep the rest.
+    The order is the paper's: crop and flip, grayscale, jitter, blur; noise comes last.
+    """
+    draw = _Draw(len(images), generator, images)
+    images = _geometry(images, policy, draw)
+    if images.shape[1] == 3 and policy.grayscale > 0:
+        images = torch.where(draw.chance(policy.grayscale), _gray(images), images)
+    if policy.jitter_probability > 0 and any(policy.jitter):
+        images = _jitter(images, policy, draw)
+    if policy.blur > 0:
+        images = _blur(images, policy, draw)
+    if policy.noise > 0:
+        images = images + policy.noise * draw.normal(images.shape)
+    return images
+
+
+class _Draw:
+    """Random numbers per sample, drawn on the CPU and sent to where the images are."""
+
+    def __init__(self, n: int, generator: torch.Generator, like: Tensor) -> None:
+        self.n, self.generator, self.like = n, generator, like
+
+    def uniform(self, low: float, high: float) -> Tensor:
+        return torch.rand(self.n, generator=self.generator).mul_(high - low).add_(low).to(self.like)
+
+    def chance(self, probability: float) -> Tensor:
+        """Mask (b, 1, 1, 1) that is true with this probability."""
+        return (self.uniform(0, 1) < probability).view(-1, 1, 1, 1)
+
+    def normal(self, shape: torch.Size) -> Tensor:
+        return torch.randn(shape, generator=self.generator).to(self.like)
+
+    def order(self, k: int) -> list[int]:
+        return torch.randperm(k, generator=self.generator).tolist()  # type: ignore[no-any-return]
+
+
+def _geometry(images: Tensor, policy: Augmentation, draw: _Draw) -> Tensor:
+    """Crop, flip, rotation, shear and shift as one affine map from output to input."""
+    height, width = images.shape[-2:]
+    # Resized crop: a window of random area and aspect, as large as fits, at a random place.
+    area = draw.uniform(*policy.crop_scale)
+    log_ratio = draw.uniform(math.log(policy.crop_ratio[0]), math.log(policy.crop_ratio[1]))
+    ratio = (log_ratio / 2).exp() * math.sqrt(height / width)
+    window = torch.stack([area.sqrt() * ratio, area.sqrt() / ratio], 1)  # width, height
+    # Windows larger than the image zoom out, but only where the policy asks for that.
+    window = window.clamp(max=max(1.0, math.sqrt(policy.crop_scale[1])))
+    room = (1 - window).clamp(min=0)
+    centre = torch.stack([draw.uniform(-1, 1), draw.uniform(-1, 1)], 1) * room
+    shift = torch.stack([draw.uniform(-1, 1), draw.uniform(-1, 1)], 1) * policy.shift
+    angle = draw.uniform(-policy.rotation, policy.rotation) * (math.pi / 180)
+    slant = draw.uniform(-policy.shear, policy.shear)
+    mirror = torch.where(draw.chance(policy.flip).flatten(), -1.0, 1.0).to(images)
+    cos, sin = angle.cos(), angle.sin()
+    linear = torch.stack([cos, -sin + slant, sin, cos], 1).view(-1, 2, 2) * window[:, None]
+    linear = linear * torch.stack([mirror, torch.ones_like(mirror)], 1)[:, None]
+    theta = torch.cat([linear, (centre + shift)[..., None]], 2)
+    grid = F.affine_grid(theta, list(images.shape), align_corners=False)
+    return F.grid_sample(images, grid, mode="bilinear", align_corners=False)
+
+
+def _gray(images: Tensor) -> Tensor:
+    gray: Tensor = rgb_to_grayscale(images)
+    return gray.expand_as(images)
+
+
+def _jitter(images: Tensor, policy: Augmentation, draw: _Draw) -> Tensor:
+    """Brightness, contrast, saturation and hue; one random order per batch, factors per sample."""
+    brightness, contrast, saturation, hue = policy.jitter
+    factor = [draw.uniform(max(0, 1 - s), 1 + s) for s in (brightness, contrast, saturation)]
+    turn = draw.uniform(-hue, hue) * (2 * math.pi)
+    colour = images.shape[1] == 3
+    steps = [
+        lambda x: adjust_brightness_accumulative(x, factor[0]),
+        lambda x: _contrast(x, factor[1]),
+        lambda x: adjust_saturation_with_gray_subtraction(x, factor[2]) if colour else x,
+        lambda x: adjust_hue(x, turn) if colour and hue else x,
+    ]
+    changed = images
+    for k in draw.order(len(steps)):
+        changed = steps[k](changed)
+    return torch.where(draw.chance(policy.jitter_probability), changed, images)
+
+
+def _contrast(images: Tensor, factor: Tensor) -> Tensor:
+    if images.shape[1] == 3:
+        out: Tensor = adjust_contrast_with_mean_subtraction(images, factor)
+        return out
+    mean = images.mean((1, 2, 3), keepdim=True)
+    return ((images - mean) * factor.view(-1, 1, 1, 1) + mean).clamp(0, 1)
+
+
+def _blur(images: Tensor, policy: Augmentation, draw: _Draw) -> Tensor:
+    chosen = draw.chance(policy.blur).flatten().nonzero().flatten()
+    # Sigma is meant for 32 pixels: keep the same share of the picture at other sizes.
+    sigma = draw.uniform(*policy.blur_sigma) * (min(images.shape[-2:]) / 32)
+    if len(chosen) == 0:
+        return images
+    side = max(3, 2 * math.ceil(policy.blur_sigma[1] * min(images.shape[-2:]) / 32) + 1)
+    part = gaussian_blur2d(images[chosen], (side, side), sigma[chosen, None].expand(-1, 2))
+    return images.index_copy(0, chosen, part)

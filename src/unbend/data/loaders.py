@@ -1,0 +1,38 @@
+"""Mini-batches of sample indices, equal in size, in an order fixed by a seed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import torch
+from torch import Tensor
+
+__all__ = ["Batches"]
+
+
+class Batches:
+    """Endless batches of indices 0..n-1: shuffle, split, repeat (line 4 of Algorithm 1).
+
+    An epoch is cut into ``ceil(n / batch_size)`` parts whose sizes differ by at most one, so no
+    step ever sees a tiny remainder. The state after ``t`` batches depends on the generator and
+    ``t`` alone.
+
+    >>> batches = Batches(10, 4, torch.Generator().manual_seed(0))
+    >>> [len(next(batches)) for _ in range(3)]
+    [4, 3, 3]
+    """
+
+    def __init__(self, n: int, batch_size: int, generator: torch.Generator) -> None:
+        self.n = n
+        self.per_epoch = max(1, -(-n // batch_size))
+        self._generator = generator
+        self._queue: list[Tensor] = []
+
+    def __iter__(self) -> Iterator[Tensor]:
+        return self
+
+    def __next__(self) -> Tensor:
+        if not self._queue:
+            order = torch.randperm(self.n, generator=self._generator)
+            self._queue = list(order.tensor_split(self.per_epoch))
+        return self._queue.pop(0)

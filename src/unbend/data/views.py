@@ -1,0 +1,81 @@
+"""Views: random variants of a sample that should get the same place in the representation."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from unbend.config import ViewConfig
+from unbend.data.augment import augment
+from unbend.data.neighbors import nearest_neighbors
+
+__all__ = ["ViewSampler"]
+
+
+class ViewSampler:
+    """Draws A views of the samples of a batch (line 5 of Algorithm 1).
+
+    The first view starts from the sample itself. With ``n_neighbors > 0`` each further view
+    starts from a random one of the sample's nearest neighbours: this is what views are for
+    vectors, which have no augmentation of their own, and it joins the styles of one class for
+    images. Images are then augmented; vectors get Gaussian noise where ``noise > 0``.
+
+    Parameters
+    ----------
+    samples : Tensor of shape (n, p) or (n, c, h, w)
+        Scaled samples on the device of the network.
+    config : ViewConfig
+        What a view is.
+    generator : torch.Generator
+        On the CPU; the only source of randomness.
+    """
+
+    def __init__(self, samples: Tensor, config: ViewConfig, generator: torch.Generator) -> None:
+        self.samples = samples
+        self.config = config
+        self.generator = generator
+        self.neighbors = nearest_neighbors(samples, config.n_neighbors)
+        self._noise = config.noise * self._typical_distance() if config.noise else 0.0
+
+    def __len__(self) -> int:
+        return len(self.samples)
+
+    def refresh(self, features: Tensor) -> None:
+        """Look the neighbours up anew, in a learned representation (n, d)."""
+        self.neighbors = nearest_neighbors(features, self.config.n_neighbors)
+
+    def __call__(self, index: Tensor) -> Tensor:
+        """Views (A, b, ...) of the samples at ``index`` (b,)."""
+        views = [
+            self._vary(self.samples[(index if a == 0 else self._neighbor(index)).to(self.device)])
+            for a in range(self.config.n_views)
+        ]
+        return torch.stack(views)
+
+    @property
+    def device(self) -> torch.device:
+        """Where the samples are."""
+        return self.samples.device
+
+    def _neighbor(self, index: Tensor) -> Tensor:
+        k = self.neighbors.shape[1]
+        if k == 0:
+            return index
+        pick = torch.randint(k, index.shape, generator=self.generator)
+        return self.neighbors[index.to(self.device), pick.to(self.device)]
+
+    def _vary(self, x: Tensor) -> Tensor:
+        if x.ndim == 4:
+            return augment(x, self.config.augmentation, self.generator)
+        if self._noise:
+            x = x + self._noise * torch.randn(x.shape, generator=self.generator).to(x)
+        return x
+
+    def _typical_distance(self) -> float:
+        """Median distance to the nearest neighbour per coordinate: the scale of the noise."""
+        x = self.samples.flatten(1)
+        nearest = nearest_neighbors(x, 1)[:, :1]
+        if nearest.numel() == 0:
+            return 0.0
+        gap = (x - x[nearest[:, 0]]).square().mean(1).sqrt()
+        return float(gap.median())

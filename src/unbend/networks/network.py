@@ -1,0 +1,97 @@
+"""The network of Fig. 2: one backbone, two heads."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from unbend.config import NetworkConfig
+from unbend.networks.backbones import build_backbone
+from unbend.networks.heads import Head
+
+__all__ = ["Network", "Output", "build_network"]
+
+
+class Output(NamedTuple):
+    """Features Z and codes C of a batch, both (b, d) on the unit sphere."""
+
+    Z: Tensor
+    C: Tensor
+
+
+class Network(nn.Module):
+    """x → h → (z, c).
+
+    Samples are normalised inside (per channel for images, per column centring for vectors), so a
+    saved network needs nothing else to read a scaled sample.
+    """
+
+    mean: Tensor
+    std: Tensor
+
+    def __init__(self, backbone: nn.Module, feature_head: Head, cluster_head: Head) -> None:
+        super().__init__()
+        self.backbone = backbone
+        self.feature_head = feature_head
+        self.cluster_head = cluster_head
+        self.register_buffer("mean", torch.zeros(1))
+        self.register_buffer("std", torch.ones(1))
+
+    def normalize_like(self, samples: Tensor) -> None:
+        """Learn the input normalisation from the scaled training samples."""
+        if samples.ndim == 4:
+            self.mean = samples.mean((0, 2, 3))[:, None, None]
+            self.std = samples.std((0, 2, 3))[:, None, None].clamp(min=1e-6)
+        else:
+            # The scale stays common to all columns: distances keep their proportions.
+            self.mean = samples.mean(0)
+            self.std = torch.ones_like(self.mean)
+
+    def embed(self, x: Tensor) -> Tensor:
+        """The backbone's output h (b, w)."""
+        h: Tensor = self.backbone((x - self.mean) / self.std)
+        return h
+
+    def features(self, x: Tensor) -> Tensor:
+        """Features Z (b, d)."""
+        Z: Tensor = self.feature_head(self.embed(x))
+        return Z
+
+    def forward(self, x: Tensor) -> Output:
+        h = self.embed(x)
+        return Output(self.feature_head(h), self.cluster_head(h))
+
+    def copy_feature_head(self) -> None:
+        """Line 2 of Algorithm 1: the cluster head starts as a copy of the feature head."""
+        self.cluster_head.load_state_dict(self.feature_head.state_dict())
+
+    @torch.inference_mode()
+    def encode(self, samples: Tensor, batch_size: int = 1024) -> Output:
+        """Features and codes of many samples, in evaluation mode, batch by batch."""
+        training = self.training
+        self.eval()
+        try:
+            parts = [self(x.to(self.mean.device)) for x in samples.split(batch_size)]
+        finally:
+            self.train(training)
+        return Output(torch.cat([p.Z for p in parts]), torch.cat([p.C for p in parts]))
+
+
+def build_network(shape: tuple[int, ...], config: NetworkConfig, seed: int) -> Network:
+    """Build a network for samples of ``shape`` with weights drawn from ``seed`` alone."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        backbone = build_backbone(shape, config)
+        heads = [
+            Head(
+                int(backbone.out_features),  # type: ignore[arg-type]
+                config.dim,
+                config.head_width,
+                config.head_depth,
+                config.head_norm,
+            )
+            for _ in range(2)
+        ]
+    return Network(backbone, *heads)

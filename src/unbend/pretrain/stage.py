@@ -1,0 +1,74 @@
+"""Running stage 1."""
+
+from __future__ import annotations
+
+import torch
+from lightning_fabric import Fabric
+from torch.optim import AdamW, Optimizer
+
+from unbend.config import PretrainConfig
+from unbend.data import Batches, ViewSampler
+from unbend.networks import Network
+from unbend.pretrain.tcr import tcr_objective
+from unbend.progress import Progress
+from unbend.training import LARS, Guard, History, Terms, descend, n_steps, warmup_cosine
+
+__all__ = ["METHODS", "pretrain"]
+
+METHODS = ("tcr", "none")
+STAGE = "stage 1"
+
+
+def pretrain(
+    network: Network,
+    views: ViewSampler,
+    config: PretrainConfig,
+    *,
+    generator: torch.Generator,
+    fabric: Fabric,
+    progress: Progress,
+) -> History:
+    """Train backbone and feature head so that views of a sample agree and samples differ."""
+    if config.method == "none":
+        return []
+    params = [*network.backbone.parameters(), *network.feature_head.parameters()]
+    optimizer = fabric.setup_optimizers(_optimizer(params, config))
+    batches = Batches(len(views), config.batch_size, generator)
+    total = n_steps(
+        len(views), config.batch_size, config.epochs, config.min_steps, config.max_steps
+    )
+    renewals = {round(total * r / (views.config.refresh + 1)) for r in _renewals(views)}
+
+    def compute(step: int) -> Terms:
+        if step in renewals:
+            views.refresh(network.encode(views.samples).Z)
+        X = views(next(batches))
+        Z = torch.stack([network.features(x) for x in X]).float()
+        tcr = tcr_objective(Z, config.eps_sq, config.invariance)
+        return Terms(-tcr.value, tcr.R, None, Z.mean(0))
+
+    network.train()
+    dim = network.feature_head.layers[-1].out_features
+    return descend(
+        compute,
+        [optimizer],
+        n_steps=total,
+        lr_factor=lambda step: warmup_cosine(step, total, config.warmup),
+        guard=Guard(network, [optimizer], STAGE, int(dim), config.eps_sq),
+        fabric=fabric,
+        progress=progress,
+    )
+
+
+def _renewals(views: ViewSampler) -> range:
+    return range(1, views.config.refresh + 1) if views.neighbors.shape[1] else range(0)
+
+
+def _optimizer(params: list[torch.nn.Parameter], config: PretrainConfig) -> Optimizer:
+    if config.optimizer == "lars":
+        return LARS(
+            params, config.lr, momentum=config.momentum, weight_decay=config.weight_decay
+        )
+    if config.optimizer == "adam":
+        return AdamW(params, config.lr, (config.momentum, 0.999), weight_decay=config.weight_decay)
+    raise ValueError(f"`pretrain.optimizer` must be lars or adam, got {config.optimizer!r}")

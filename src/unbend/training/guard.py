@@ -1,0 +1,126 @@
+"""Watching a training stage: notice collapse and lost numbers, go back, step more carefully."""
+
+from __future__ import annotations
+
+import copy
+import math
+import warnings
+from collections import deque
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import nn
+from torch.optim import Optimizer
+
+from unbend.exceptions import CollapseWarning
+
+__all__ = ["Guard"]
+
+
+class Guard:
+    """Keeps recent healthy states of a network and its optimisers, and restores them.
+
+    A step is unhealthy when its loss or a gradient is not finite, or when the features lose
+    their diversity: the coding rate R falls below ``floor`` of its best value, measured from
+    R₀ = log(1 + d/ε²), the rate of features that all point in one direction. The guard then
+    restores a state from before the trouble and multiplies the learning rate by ``caution``.
+
+    Parameters
+    ----------
+    network : Module
+    optimizers : sequence of Optimizer
+    stage : str
+        For messages.
+    dim, eps_sq :
+        d and ε² of R.
+    every : int, default=10
+        Steps between two kept states.
+    floor : float, default=0.15
+        Share of the best R - R₀ below which features count as collapsed.
+    caution : float, default=0.3
+        Factor on the learning rate after a restore.
+    max_restores : int, default=5
+        After that many the stage ends at its last healthy state.
+    """
+
+    def __init__(
+        self,
+        network: nn.Module,
+        optimizers: Sequence[Optimizer],
+        stage: str,
+        dim: int,
+        eps_sq: float,
+        *,
+        every: int = 10,
+        floor: float = 0.15,
+        caution: float = 0.3,
+        max_restores: int = 5,
+    ) -> None:
+        self.network, self.optimizers, self.stage = network, optimizers, stage
+        self.collapsed_rate = math.log1p(dim / eps_sq)
+        self.every, self.floor, self.caution = every, floor, caution
+        self.max_restores = max_restores
+        self.best_rate = -math.inf
+        self.lr_factor = 1.0
+        self.n_restores = 0
+        self._since_kept = every
+        # The older of two states: trouble may already be under way when it shows.
+        self._kept: deque[tuple[int, dict[str, Any], list[dict[str, Any]]]] = deque(maxlen=2)
+
+    def trouble(self, loss: float, R: float) -> str | None:
+        """What is wrong with a step of this loss and coding rate, or None."""
+        if not (math.isfinite(loss) and math.isfinite(R)):
+            return f"the loss became {loss}"
+        if self.best_rate - self.collapsed_rate > 0.5:  # less is no diversity to lose
+            share = (R - self.collapsed_rate) / (self.best_rate - self.collapsed_rate)
+            if share < self.floor:
+                return f"the features collapsed (R fell from {self.best_rate:.1f} to {R:.1f})"
+        return None
+
+    def bad_gradient(self) -> str | None:
+        """Name a parameter whose gradient is not finite, or None."""
+        for name, parameter in self.network.named_parameters():
+            if parameter.grad is not None and not torch.isfinite(parameter.grad).all():
+                return f"the gradient of {name} is not finite"
+        return None
+
+    def healthy(self, step: int, R: float) -> None:
+        """Record a healthy step, before its update; keep its state now and then."""
+        self.best_rate = max(self.best_rate, R)
+        self._since_kept += 1
+        if self._since_kept >= self.every:
+            self._since_kept = 0
+            self._kept.append(
+                (
+                    step,
+                    {k: v.detach().clone() for k, v in self.network.state_dict().items()},
+                    [copy.deepcopy(o.state_dict()) for o in self.optimizers],
+                )
+            )
+
+    def restore(self, step: int, problem: str) -> bool:
+        """Go back to a healthy state with a smaller rate; False when it is time to give up."""
+        self.n_restores += 1
+        self.lr_factor *= self.caution
+        if not self._kept:
+            raise ValueError(
+                f"{self.stage}: {problem} in the first step; check the samples for extreme values"
+            )
+        kept_step, weights, states = self._kept[0]
+        self.network.load_state_dict(weights)
+        for optimizer, state in zip(self.optimizers, states, strict=True):
+            optimizer.load_state_dict(copy.deepcopy(state))
+            optimizer.zero_grad(set_to_none=True)
+        going_on = self.n_restores <= self.max_restores
+        then = (
+            f"went on with {self.lr_factor:.2g} times the learning rate"
+            if going_on
+            else f"ended the stage there after {self.n_restores} attempts"
+        )
+        warnings.warn(
+            f"{self.stage}: {problem} at step {step}; restored step {kept_step} and {then}",
+            CollapseWarning,
+            stacklevel=4,
+        )
+        return going_on

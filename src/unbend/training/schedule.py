@@ -1,0 +1,33 @@
+"""How long, and how large a step."""
+
+from __future__ import annotations
+
+import math
+
+__all__ = ["n_steps", "warmup_cosine"]
+
+
+def n_steps(n: int, batch_size: int, epochs: int, min_steps: int = 0, max_steps: int = 0) -> int:
+    """Number of steps for ``epochs`` over ``n`` samples, held between two limits (0: none).
+
+    >>> n_steps(1797, 600, epochs=60)
+    180
+    >>> n_steps(50, 600, epochs=60, min_steps=100)
+    100
+    """
+    if epochs == 0:
+        return 0
+    steps = max(epochs * -(-n // batch_size), min_steps)
+    return min(steps, max_steps) if max_steps else steps
+
+
+def warmup_cosine(step: int, total: int, warmup: float) -> float:
+    """Factor on the learning rate: linear from 0 over a share of the steps, then half a cosine.
+
+    >>> [round(warmup_cosine(t, 100, 0.1), 2) for t in (0, 9, 10, 55, 99)]
+    [0.1, 1.0, 1.0, 0.5, 0.0]
+    """
+    rise = max(1, round(warmup * total))
+    if step < rise:
+        return (step + 1) / rise
+    return 0.5 * (1 + math.cos(math.pi * (step - rise) / max(1, total - rise)))
