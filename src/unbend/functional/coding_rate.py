@@ -45,8 +45,8 @@ def coding_rate(Z: Tensor, eps_sq: float) -> Tensor:
 
     Examples
     --------
-    >>> float(coding_rate(torch.eye(2), eps_sq=1.0))  # 2 log(1 + 1)
-    1.386...
+    >>> round(float(coding_rate(torch.eye(2), eps_sq=1.0)), 4)  # 2 log(1 + 1)
+    1.3863
     """
     check_tensor(Z, "Z", "coding_rate", "n, d", batched=True)
     eps_sq = check_positive(eps_sq, "eps_sq", "coding_rate", 0.1)

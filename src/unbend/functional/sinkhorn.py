@@ -109,9 +109,12 @@ def doubly_stochastic(
 
     Examples
     --------
-    >>> result = doubly_stochastic(torch.eye(3), eta=0.5)
-    >>> result.Gamma.sum(0)
-    tensor([1., 1., 1.])
+    >>> result = doubly_stochastic(torch.eye(2, dtype=torch.float64), eta=1.0, tol=1e-9)
+    >>> result.Gamma  # e/(1 + e) on the diagonal
+    tensor([[0.7311, 0.2689],
+            [0.2689, 0.7311]], dtype=torch.float64)
+    >>> result.converged
+    True
     """
     check_tensor(S, "S", "doubly_stochastic", "n, n", batched=True)
     eta = check_positive(eta, "eta", "doubly_stochastic", 0.1)

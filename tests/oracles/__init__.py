@@ -1,0 +1,1 @@
+"""Slow, obvious, float64: the truths that tests compare with."""
