@@ -26,7 +26,7 @@ def pack(Z: torch.Tensor) -> torch.Tensor:
 
 @pytest.mark.parametrize("d", SIZES)
 def test_every_entry_of_the_lower_triangle_is_stored_once(d):
-    # Products of distinct primes-like logs tell all pairs apart.
+    # Random numbers: no two products coincide.
     z = features(1, d)
     packed = pack(z)[0]
     expected = torch.outer(z[0], z[0])[torch.tril_indices(d, d).unbind()]

@@ -34,10 +34,10 @@ def symmetric_part(A: torch.Tensor) -> torch.Tensor:
     absolute=st.booleans(),
     seed=st.integers(0, 99),
 )
-def test_equals_the_alternating_oracle(n, d, eta, absolute, seed):
+def test_equals_the_trust_region_oracle(n, d, eta, absolute, seed):
     S = similarity(n, d, absolute, seed)
     result = doubly_stochastic(S, eta, tol=1e-11, max_iter=5000)
-    expected = torch.from_numpy(projection_oracle(S, eta, n_iter=200_000))
+    expected = torch.from_numpy(projection_oracle(S, eta))
     torch.testing.assert_close(result.Gamma, expected, rtol=0, atol=1e-8)
 
 
@@ -107,7 +107,7 @@ def test_implicit_gradient_equals_the_unrolled_one(eta, absolute):
     S = similarity(12, 4, absolute).requires_grad_()
     G = similarity(12, 12, seed=1) + codes(12, 12, seed=2)  # not symmetric
     (implicit,) = torch.autograd.grad(doubly_stochastic(S, eta, tol=1e-13).Gamma, S, G)
-    (unrolled,) = torch.autograd.grad(unrolled_projection(S, eta, 400), S, G)
+    (unrolled,) = torch.autograd.grad(unrolled_projection(S, eta, 200), S, G)
     torch.testing.assert_close(
         symmetric_part(implicit), symmetric_part(unrolled), rtol=1e-9, atol=1e-10
     )
@@ -169,10 +169,11 @@ def test_never_nan(name, eta):
         warnings.simplefilter("ignore", NotConvergedWarning)
         result = doubly_stochastic(S, eta)
         result.Gamma.square().sum().backward()
-    assert result.Gamma.isfinite().all()
+    Gamma = result.Gamma.detach()
+    assert Gamma.isfinite().all()
     assert result.potential.isfinite().all()
-    assert float(result.Gamma.min()) >= 0
-    assert float(result.Gamma.max()) <= 1 + 1e-4 if result.converged else True
+    assert float(Gamma.min()) >= 0
+    assert float((Gamma.sum(1) - 1).abs().max()) <= max(2e-5, 1.1 * result.marginal_error)
     assert S.grad is not None
     assert S.grad.isfinite().all()
 

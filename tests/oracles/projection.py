@@ -1,35 +1,51 @@
-"""The entropic projection by the textbook's alternation of two potentials, in float64."""
+"""The entropic projection in float64: by a library's trust-region method, and unrolled."""
 
 from __future__ import annotations
 
 import numpy as np
 import torch
 from numpy.typing import ArrayLike
-from scipy.special import logsumexp
+from scipy.optimize import minimize
 from torch import Tensor
 
 __all__ = ["projection_oracle", "unrolled_projection"]
 
 
-def projection_oracle(S: ArrayLike, eta: float, n_iter: int = 5000) -> np.ndarray:
-    """Scale rows, then columns, of exp(S/η) until both sum to one; knows nothing of symmetry."""
+def projection_oracle(S: ArrayLike, eta: float) -> np.ndarray:
+    """Minimise the convex dual ½ Σ exp(S/η + x_i + x_j) − Σ x_i, polish by Newton, return Γ.
+
+    Its gradient is the marginal error Γ1 − 1 and its Hessian Diag(Γ1) + Γ. (Alternating row and
+    column scalings are no oracle: with well separated clusters they need 1e5 rounds.)
+    """
     log_K = np.asarray(S, dtype=np.float64) / eta
-    f, g = np.zeros(len(log_K)), np.zeros(len(log_K))
-    for _ in range(n_iter):
-        f = -logsumexp(log_K + g[None, :], axis=1)
-        g = -logsumexp(log_K + f[:, None], axis=0)
-        Gamma = np.exp(log_K + f[:, None] + g[None, :])
-        if np.abs(Gamma.sum(1) - 1).max() < 1e-13:
-            return Gamma
-    raise ArithmeticError("the oracle did not converge")
+
+    def gamma(x: np.ndarray) -> np.ndarray:
+        return np.exp(np.minimum(log_K + x[:, None] + x[None, :], 500.0))
+
+    def hessian(x: np.ndarray) -> np.ndarray:
+        return np.diag(gamma(x).sum(1)) + gamma(x)
+
+    start = -log_K.max(1) / 2
+    found = minimize(
+        lambda x: gamma(x).sum() / 2 - x.sum(),
+        start,
+        jac=lambda x: gamma(x).sum(1) - 1,
+        hess=hessian,
+        method="trust-exact",
+        options={"gtol": 1e-7, "maxiter": 1000},
+    )
+    x = found.x
+    for _ in range(4):
+        # Least squares, since Γ may have the eigenvalue -1.
+        x = x - np.linalg.lstsq(hessian(x), gamma(x).sum(1) - 1, rcond=1e-14)[0]
+    if np.abs(gamma(x).sum(1) - 1).max() > 1e-11:
+        raise ArithmeticError("the oracle did not converge")
+    return gamma(x)
 
 
 def unrolled_projection(S: Tensor, eta: float, n_iter: int) -> Tensor:
-    """Alternate the two potentials ``n_iter`` times and leave the gradient to autograd."""
-    log_K = S / eta
-    g = torch.zeros_like(S[0])
-    f = torch.zeros_like(S[0])
+    """Update one potential ``n_iter`` times and leave the gradient to autograd."""
+    u = torch.zeros_like(S[0])
     for _ in range(n_iter):
-        f = -torch.logsumexp(log_K + g[None, :], dim=1)
-        g = -torch.logsumexp(log_K + f[:, None], dim=0)
-    return torch.exp(log_K + f[:, None] + g[None, :])
+        u = (u - eta * torch.logsumexp((S + u[None, :]) / eta, dim=1)) / 2
+    return torch.exp((S + u[:, None] + u[None, :]) / eta)
