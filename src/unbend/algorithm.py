@@ -6,6 +6,7 @@ rate of stage 1, (6) how views are joined.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -46,11 +47,16 @@ def solve(
     seed: int,
     fabric: Fabric,
     progress: Progress = silent,
+    label_method: str = "auto",
+    max_clusters: int | None = None,
+    observe: Callable[[int, Network], None] | None = None,
 ) -> Solution:
     """Run Algorithm 1 on scaled samples (n, p) or (n, c, h, w).
 
     Everything random comes from ``seed``; the global random state is not touched.
+    ``observe(stage, network)`` is called at the end of stage 0 (random), 1 and 2.
     """
+    observe = observe or (lambda stage, network: None)
     generator = torch.Generator().manual_seed(seed)
     samples = samples.to(fabric.device)
     network = build_network(tuple(samples.shape[1:]), config.network, seed)
@@ -60,16 +66,26 @@ def solve(
     views = ViewSampler(samples, config.views, generator)
     tools: dict[str, Any] = {"generator": generator, "fabric": fabric, "progress": progress}
 
+    observe(0, network)
     history = pretrain(trained, views, config.pretrain, **tools)  # line 1
     network.copy_feature_head()  # line 2
+    observe(1, network)
     if views.neighbors.shape[1] and config.views.refresh:
         views.refresh(network.encode(samples).Z)
     history += linearize(trained, views, config.stage2, **tools)  # lines 3-9
+    observe(2, network)
     Z, C = (t.float().cpu() for t in network.encode(samples))
     labels = label_codes(  # line 10
-        C, Z, n_clusters, eta=config.stage2.eta, eps_sq=config.stage2.eps_sq, seed=seed,
+        C,
+        Z,
+        n_clusters,
+        eta=config.stage2.eta,
+        eps_sq=config.stage2.eps_sq,
+        method=label_method,
+        max_clusters=max_clusters,
+        seed=seed,
         progress=progress,
-    )  # fmt: skip
+    )
     return Solution(network.cpu().eval(), Z, C, labels, history)
 
 
@@ -100,14 +116,13 @@ def linearize(
     total = n_steps(
         len(views), config.batch_size, config.epochs, config.min_steps, config.max_steps
     )
-    optimizers = [fabric.setup_optimizers(o) for o in _optimizers(network, config)]
-    dim = int(network.feature_head.layers[-1].out_features)  # type: ignore[arg-type]
+    optimizers: list[Any] = [fabric.setup_optimizers(o) for o in _optimizers(network, config)]
     return descend(  # lines 7-8
         compute,
         optimizers,
         n_steps=total,
         lr_factor=lambda step: 1.0,
-        guard=Guard(network, optimizers, "stage 2", dim, config.eps_sq),
+        guard=Guard(network, optimizers, "stage 2", network.feature_head.dim, config.eps_sq),
         fabric=fabric,
         progress=progress,
     )

@@ -214,6 +214,15 @@ PRESETS: dict[str, Config] = {
         ),
         stage2=Stage2Config(epochs=30, min_steps=50, batch_size=600),
     ),
+    # Appendix B.1: two heads of 100 hidden neurons on the samples themselves, d = D = 3. With
+    # three dimensions R is at most 3 log(1 + 1/eps_sq) = 5.4, so the weight beside it is small.
+    "simulation": Config(
+        preset="simulation",
+        views=ViewConfig(noise=1.0),
+        network=NetworkConfig(backbone="identity", dim=3, head_width=100, head_norm=False),
+        pretrain=PretrainConfig(invariance=3.0, epochs=200, optimizer="adam", lr=1e-2, warmup=0.1),
+        stage2=Stage2Config(epochs=500, lr=0.1),
+    ),
 }
 
 

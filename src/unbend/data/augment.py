@@ -8,6 +8,7 @@ Crop, flip, rotation, shear and shift are one affine map and therefore one resam
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import torch
 import torch.nn.functional as F
@@ -62,7 +63,7 @@ class _Draw:
         return torch.randn(shape, generator=self.generator).to(self.like)
 
     def order(self, k: int) -> list[int]:
-        return torch.randperm(k, generator=self.generator).tolist()  # type: ignore[no-any-return]
+        return torch.randperm(k, generator=self.generator).tolist()
 
 
 def _geometry(images: Tensor, policy: Augmentation, draw: _Draw) -> Tensor:
@@ -100,7 +101,7 @@ def _jitter(images: Tensor, policy: Augmentation, draw: _Draw) -> Tensor:
     factor = [draw.uniform(max(0, 1 - s), 1 + s) for s in (brightness, contrast, saturation)]
     turn = draw.uniform(-hue, hue) * (2 * math.pi)
     colour = images.shape[1] == 3
-    steps = [
+    steps: list[Callable[[Tensor], Tensor]] = [
         lambda x: adjust_brightness_accumulative(x, factor[0]),
         lambda x: _contrast(x, factor[1]),
         lambda x: adjust_saturation_with_gray_subtraction(x, factor[2]) if colour else x,

@@ -33,6 +33,7 @@ class Head(nn.Module):
             layers.append(nn.ReLU(inplace=True))
             n_in = width
         layers.append(nn.Linear(n_in, dim))
+        self.dim = dim
         self.layers = nn.Sequential(*layers)
 
     def forward(self, h: Tensor) -> Tensor:

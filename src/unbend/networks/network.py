@@ -73,7 +73,7 @@ class Network(nn.Module):
         training = self.training
         self.eval()
         try:
-            parts = [self(x.to(self.mean.device)) for x in samples.split(batch_size)]
+            parts = [self(x.to(self.mean.device)) for x in torch.split(samples, batch_size)]
         finally:
             self.train(training)
         return Output(torch.cat([p.Z for p in parts]), torch.cat([p.C for p in parts]))

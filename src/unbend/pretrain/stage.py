@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from lightning_fabric import Fabric
 from torch.optim import AdamW, Optimizer
@@ -32,7 +34,7 @@ def pretrain(
     if config.method == "none":
         return []
     params = [*network.backbone.parameters(), *network.feature_head.parameters()]
-    optimizer = fabric.setup_optimizers(_optimizer(params, config))
+    optimizer: Any = fabric.setup_optimizers(_optimizer(params, config))
     batches = Batches(len(views), config.batch_size, generator)
     total = n_steps(
         len(views), config.batch_size, config.epochs, config.min_steps, config.max_steps
@@ -48,13 +50,12 @@ def pretrain(
         return Terms(-tcr.value, tcr.R, None, Z.mean(0))
 
     network.train()
-    dim = network.feature_head.layers[-1].out_features
     return descend(
         compute,
         [optimizer],
         n_steps=total,
         lr_factor=lambda step: warmup_cosine(step, total, config.warmup),
-        guard=Guard(network, [optimizer], STAGE, int(dim), config.eps_sq),
+        guard=Guard(network, [optimizer], STAGE, network.feature_head.dim, config.eps_sq),
         fabric=fabric,
         progress=progress,
     )
@@ -66,9 +67,7 @@ def _renewals(views: ViewSampler) -> range:
 
 def _optimizer(params: list[torch.nn.Parameter], config: PretrainConfig) -> Optimizer:
     if config.optimizer == "lars":
-        return LARS(
-            params, config.lr, momentum=config.momentum, weight_decay=config.weight_decay
-        )
+        return LARS(params, config.lr, momentum=config.momentum, weight_decay=config.weight_decay)
     if config.optimizer == "adam":
         return AdamW(params, config.lr, (config.momentum, 0.999), weight_decay=config.weight_decay)
     raise ValueError(f"`pretrain.optimizer` must be lars or adam, got {config.optimizer!r}")

@@ -60,7 +60,7 @@ class LARS(Optimizer):
         super().__init__(params, defaults)
 
     @torch.no_grad()
-    def step(self, closure: Callable[[], Any] | None = None) -> Any:  # type: ignore[override]
+    def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """One update of every parameter that has a gradient."""
         loss = None
         if closure is not None:
@@ -78,7 +78,9 @@ class LARS(Optimizer):
             grad = grad.add(w, alpha=group["weight_decay"])  # type: ignore[union-attr]
             w_norm, g_norm = w.norm(), grad.norm()
             ratio = torch.where(
-                (w_norm > 0) & (g_norm > 0), group["trust"] * w_norm / g_norm, torch.ones_like(w_norm)
+                (w_norm > 0) & (g_norm > 0),
+                group["trust"] * w_norm / g_norm,
+                torch.ones_like(w_norm),
             )
             if group["clip"]:
                 ratio = (ratio / group["lr"]).clamp(max=1.0)

@@ -1,0 +1,47 @@
+# Two commands for people: `make demo` and `make test`. Each sets up .venv by itself.
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+
+.PHONY: demo test test-slow lint format digits figure1 bench-objective bench-labels clean
+
+# PIP_CONSTRAINT also holds for build environments: everything is pinned.
+$(STAMP): pyproject.toml constraints.txt
+	python3 -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt \
+		--group lint --group test -e '.[plot,parquet]'
+	touch $@
+
+demo: $(STAMP)  ## cluster 1,797 handwritten digits, beside k-means and spectral clustering
+	$(BIN)/unbend cluster digits -k 10 --compare --overwrite -o runs/digits
+
+test: lint  ## everything that CI runs
+	$(BIN)/python -m pytest -m "not slow"
+
+test-slow: $(STAMP)  ## the long tests
+	$(BIN)/python -m pytest -m slow --timeout 3600
+
+lint: $(STAMP)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+format: $(STAMP)
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+digits: $(STAMP)  ## the table of the README: the whole pipeline over five seeds
+	$(BIN)/unbend reproduce digits --seeds 5 -o runs/results
+
+figure1: $(STAMP)  ## the paper's simulation over ten seeds
+	$(BIN)/unbend reproduce figure1 --seeds 10 -o runs/results
+
+bench-objective: $(STAMP)  ## rates and projection against the usual formulas
+	$(BIN)/python -m benchmarks.objective
+
+bench-labels: $(STAMP)  ## labels against scikit-learn, up to a million samples
+	$(BIN)/python -m benchmarks.labels
+
+clean:
+	rm -rf $(VENV) runs .mypy_cache .ruff_cache .pytest_cache

@@ -1,0 +1,393 @@
+"""MLC, the scikit-learn front door."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from sklearn.base import (
+    BaseEstimator,
+    ClassNamePrefixFeaturesOutMixin,
+    ClusterMixin,
+    TransformerMixin,
+)
+from sklearn.utils.validation import check_is_fitted, validate_data
+from torch import Tensor
+
+from unbend.algorithm import solve
+from unbend.config import PRESETS, Config, preset_for
+from unbend.data import Scaling, as_array, prepare
+from unbend.devices import make_fabric
+from unbend.functional import coding_rate
+from unbend.labels import LabelModel, ModelSelection
+from unbend.networks import build_network
+from unbend.networks.network import Output
+from unbend.parameters import check_parameters
+from unbend.progress import console_progress, silent
+from unbend.runs import read_model, write_model
+
+__all__ = ["MLC", "load"]
+
+# Parameters that override a field of the preset when they are not None.
+_OVERRIDES = {
+    "dim": ("network.dim",),
+    "backbone": ("network.backbone",),
+    "n_views": ("views.n_views",),
+    "n_neighbors": ("views.n_neighbors",),
+    "pretrain": ("pretrain.method",),
+    "pretrain_epochs": ("pretrain.epochs",),
+    "epochs": ("stage2.epochs",),
+    "batch_size": ("pretrain.batch_size", "stage2.batch_size"),
+    "eta": ("stage2.eta",),
+    "eps_sq": ("stage2.eps_sq",),
+    "train_backbone": ("stage2.train_backbone",),
+}
+
+
+class MLC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseEstimator):
+    """Manifold Linearizing and Clustering.
+
+    Learns features in which every cluster fills a linear subspace of its own, orthogonal to the
+    others, and clusters the samples at the same time, without labels: Algorithm 1 of Ding et
+    al. [1]_.
+
+    Parameters
+    ----------
+    n_clusters : int or "auto", default="auto"
+        Number of clusters, or let the spectrum of the learned membership decide.
+    preset : {"auto", "images", "vectors", "paper"}, default="auto"
+        Where every knob that is not given here comes from. ``"auto"`` takes ``"images"`` or
+        ``"vectors"`` by the shape of X; ``"paper"`` is the paper's setting, made for a GPU.
+    dim : int, optional
+        d, the dimension of the features.
+    backbone : str, optional
+        ``"resnet18"``, ``"resnet18-imagenet"``, ``"convnet"``, ``"mlp"``, ``"identity"`` or
+        ``"auto"``.
+    n_views : int, optional
+        A, the views of a sample in each step.
+    n_neighbors : int, optional
+        Views after the first start from one of that many nearest neighbours; 0 for the sample
+        itself.
+    pretrain : {"tcr", "none"}, optional
+        Stage 1, the self-supervised initialisation.
+    pretrain_epochs, epochs : int, optional
+        Length of stage 1 and of stage 2.
+    batch_size : int, optional
+        n_b, for both stages.
+    eta : float, optional
+        η, the weight of entropy in the membership.
+    eps_sq : float, optional
+        ε² of stage 2.
+    train_backbone : bool, optional
+        Let stage 2 train the backbone too.
+    settings : dict, optional
+        Any other knob by its dotted name, as in ``{"pretrain.invariance": 30}``; see
+        :mod:`unbend.config`.
+    max_clusters : int, optional
+        Largest number that ``n_clusters="auto"`` considers.
+    label_method : {"auto", "dense", "blocks", "landmarks"}, default="auto"
+        How the membership of all samples is clustered; ``"auto"`` decides by their number.
+    device : str, default="auto"
+        ``"auto"``, ``"cpu"``, ``"cuda"``, ``"cuda:1"``, ``"mps"``.
+    precision : str, default="32-true"
+        As in Lightning Fabric; the rates are always computed in 32 bits.
+    random_state : int, RandomState or None, default=None
+        Seed of everything. The same seed on the same machine gives identical labels.
+    verbose : int, default=0
+        1 shows progress.
+
+    Attributes
+    ----------
+    labels_ : ndarray of shape (n,)
+        Cluster of each sample, numbered by falling size.
+    n_clusters_ : int
+        Number of clusters.
+    history_ : list of dict
+        A row per training step: stage, R, R_c, delta_R, rank, ...
+    model_selection_ : ModelSelection or None
+        How the number of clusters was chosen, with ``n_clusters="auto"``.
+    merge_tree_ : ndarray of shape (n_clusters_ - 1, 4)
+        Which clusters merge next, as a SciPy linkage.
+    eigenvalues_ : ndarray
+        Leading spectrum of the membership.
+    outlier_threshold_ : float
+        The outlier score that one training sample in a hundred exceeds.
+    config_ : Config
+        Every knob as it was resolved.
+    n_features_in_ : int
+        Numbers in one sample.
+
+    References
+    ----------
+    .. [1] T. Ding, S. Tong, K. H. R. Chan, X. Dai, Y. Ma, B. D. Haeffele, "Unsupervised
+       manifold linearizing and clustering", ICCV 2023.
+
+    Examples
+    --------
+    >>> from unbend import MLC
+    >>> from sklearn.datasets import make_blobs
+    >>> X, y = make_blobs(60, centers=[[0, 0], [9, 0], [0, 9]], random_state=0)
+    >>> MLC(n_clusters=3, random_state=0).fit(X).n_clusters_
+    3
+    """
+
+    labels_: NDArray[np.int64]
+    n_features_in_: int
+    config_: Config
+
+    def __init__(
+        self,
+        n_clusters: int | str = "auto",
+        *,
+        preset: str = "auto",
+        dim: int | None = None,
+        backbone: str | None = None,
+        n_views: int | None = None,
+        n_neighbors: int | None = None,
+        pretrain: str | None = None,
+        pretrain_epochs: int | None = None,
+        epochs: int | None = None,
+        batch_size: int | None = None,
+        eta: float | None = None,
+        eps_sq: float | None = None,
+        train_backbone: bool | None = None,
+        settings: dict[str, Any] | None = None,
+        max_clusters: int | None = None,
+        label_method: str = "auto",
+        device: str = "auto",
+        precision: str = "32-true",
+        random_state: Any = None,
+        verbose: int = 0,
+    ) -> None:
+        self.n_clusters = n_clusters
+        self.preset = preset
+        self.dim = dim
+        self.backbone = backbone
+        self.n_views = n_views
+        self.n_neighbors = n_neighbors
+        self.pretrain = pretrain
+        self.pretrain_epochs = pretrain_epochs
+        self.epochs = epochs
+        self.batch_size = batch_size
+        self.eta = eta
+        self.eps_sq = eps_sq
+        self.train_backbone = train_backbone
+        self.settings = settings
+        self.max_clusters = max_clusters
+        self.label_method = label_method
+        self.device = device
+        self.precision = precision
+        self.random_state = random_state
+        self.verbose = verbose
+
+    # ------------------------------------------------------------------ fit
+
+    def fit(self, X: Any, y: Any = None) -> MLC:
+        """Learn the representation and the clusters of X.
+
+        Parameters
+        ----------
+        X : array-like or Tensor
+            Vectors (n, p), or images (n, h, w) or (n, c, h, w), uint8 or float.
+        y : None
+            Ignored, present for scikit-learn.
+        """
+        check_parameters(self)
+        array = self._validate(X, reset=True)
+        if isinstance(self.n_clusters, (int, np.integer)) and self.n_clusters > len(array):
+            raise ValueError(
+                f"n_clusters={self.n_clusters} of MLC must be at most n_samples={len(array)}"
+            )
+        samples, self._scaling = prepare(array)
+        self.config_ = self._resolve(self._scaling.shape)
+        fabric = make_fabric(self.device, self.precision)
+        with console_progress() if self.verbose else nullcontext(silent) as progress:
+            solution = solve(
+                samples,
+                self.n_clusters,
+                self.config_,
+                seed=self._seed(),
+                fabric=fabric,
+                progress=progress,
+                label_method=self.label_method,
+                max_clusters=self.max_clusters,
+            )
+        self._network = solution.network
+        self.history_ = solution.history
+        self._adopt(solution.labels)
+        return self
+
+    def fit_predict(self, X: Any, y: Any = None, **kwargs: Any) -> NDArray[np.int64]:
+        """Fit and return ``labels_``."""
+        return self.fit(X).labels_
+
+    def _adopt(self, labels: LabelModel) -> None:
+        self._label_model = labels
+        self.labels_ = labels.labels
+        self.n_clusters_ = labels.n_clusters
+        self.eigenvalues_ = labels.eigenvalues
+        self.merge_tree_ = labels.merge_tree
+        self.model_selection_: ModelSelection | None = labels.selection
+        self.outlier_threshold_ = labels.outlier_threshold
+        self._n_features_out = self.config_.network.dim
+
+    def _resolve(self, shape: tuple[int, ...]) -> Config:
+        name = preset_for(shape) if self.preset == "auto" else self.preset
+        changes = {
+            field: getattr(self, name)
+            for name, targets in _OVERRIDES.items()
+            for field in targets
+            if getattr(self, name) is not None
+        }
+        return PRESETS[name].override(changes).override(self.settings or {})
+
+    def _seed(self) -> int:
+        if self.random_state is None:
+            return int(np.random.default_rng().integers(2**31))
+        if isinstance(self.random_state, (int, np.integer)):
+            return int(self.random_state)
+        return int(self.random_state.randint(2**31 - 1))
+
+    # ------------------------------------------------------------------ new samples
+
+    def predict(self, X: Any) -> NDArray[np.int64]:
+        """Cluster of each sample: the arg max of :meth:`predict_proba`."""
+        output, _ = self._encode(X)
+        return self._label_model.predict(output.C)
+
+    def predict_proba(self, X: Any) -> NDArray[np.float64]:
+        """Probability of each cluster: the sum over its members j of Γ_xj, shape (m, k)."""
+        output, _ = self._encode(X)
+        return self._label_model.predict_proba(output.C)
+
+    def transform(self, X: Any) -> NDArray[np.floating]:
+        """Features Z of shape (m, d) on the unit sphere."""
+        output, dtype = self._encode(X)
+        return output.Z.numpy().astype(dtype, copy=False)
+
+    def outlier_score(self, X: Any) -> NDArray[np.float64]:
+        """How far each sample is from every cluster's subspace, in (0, 1]; high is far.
+
+        Compare with ``outlier_threshold_``.
+        """
+        output, _ = self._encode(X)
+        return self._label_model.outlier_score(output.Z)
+
+    def score(self, X: Any, y: Any = None) -> float:
+        """Rate reduction of the features of X under their predicted clusters (Eq. 1), in nats.
+
+        Needs no labels and can compare models of equal ``dim``. R_c is taken over the predicted
+        point-cluster membership Π, which makes it comparable between values of η.
+        """
+        output, _ = self._encode(X)
+        eps_sq = self.config_.stage2.eps_sq
+        labels = torch.from_numpy(self._label_model.predict(output.C))
+        parts = [output.Z[labels == j] for j in range(self.n_clusters_)]
+        R_c = sum(
+            len(part) / len(labels) * coding_rate(part, eps_sq) for part in parts if len(part)
+        )
+        return float(coding_rate(output.Z, eps_sq) - R_c)
+
+    def labels_at(self, k: int) -> NDArray[np.int64]:
+        """Labels of the fitted samples when the merge tree is cut into k clusters."""
+        check_is_fitted(self)
+        return self._label_model.labels_at(k)
+
+    def _encode(self, X: Any) -> tuple[Output, np.dtype[Any]]:
+        check_is_fitted(self)
+        array = self._validate(X, reset=False)
+        dtype = array.dtype if array.dtype.kind == "f" else np.dtype(np.float64)
+        return self._network.encode(self._scaling.apply(array)), dtype
+
+    def _validate(self, X: Any, *, reset: bool) -> NDArray[Any]:
+        """Check samples with scikit-learn's grammar of errors; images keep their dimensions."""
+        ndim = X.ndim if hasattr(X, "ndim") else np.ndim(X) if isinstance(X, (list, tuple)) else 2
+        fitted_on_images = not reset and self._scaling.is_image
+        if ndim in (3, 4):
+            if not reset and not fitted_on_images:
+                raise ValueError(
+                    f"X has {ndim} dimensions, but the model was fitted on vectors of width "
+                    f"{self.n_features_in_}"
+                )
+            array = as_array(X)
+            if array.dtype.kind == "f" and not np.isfinite(array).all():
+                raise ValueError("X contains NaN or infinity; remove or repair those images")
+            if len(array) < (2 if reset else 1):
+                raise ValueError(
+                    f"Found array with {len(array)} sample(s) (shape={array.shape}) while a "
+                    f"minimum of {2 if reset else 1} is required by MLC."
+                )
+            if reset:
+                self.n_features_in_ = int(np.prod(array.shape[1:]))
+            return array
+        if fitted_on_images:
+            raise ValueError(
+                f"X has {ndim} dimensions, but the model was fitted on images of shape "
+                f"{self._scaling.shape}"
+            )
+        if isinstance(X, Tensor):
+            X = X.detach().cpu().numpy()
+        checked: NDArray[Any] = validate_data(
+            self,
+            X,
+            reset=reset,
+            dtype=[np.float64, np.float32],
+            ensure_min_samples=2 if reset else 1,
+        )
+        return checked
+
+    # ------------------------------------------------------------------ disk
+
+    def save(self, path: str | Path) -> None:
+        """Save the fitted model as a directory of safetensors and JSON."""
+        check_is_fitted(self)
+        from unbend import __version__
+
+        label_tensors, label_values = self._label_model.state()
+        tensors = {f"network.{k}": v for k, v in self._network.state_dict().items()}
+        tensors |= {f"labels.{k}": v for k, v in label_tensors.items()}
+        params = {k: v for k, v in self.get_params().items() if k != "random_state"}
+        values = {
+            "unbend": __version__,
+            "params": params,
+            "config": self.config_.to_dict(),
+            "scaling": self._scaling.to_dict(),
+            "labels": label_values,
+            "history": self.history_,
+            "n_features_in": self.n_features_in_,
+            "feature_names_in": getattr(self, "feature_names_in_", np.array([])).tolist(),
+        }
+        write_model(path, tensors, values)
+
+
+def load(path: str | Path) -> MLC:
+    """Load a model that :meth:`MLC.save` wrote. Nothing in the files is executed."""
+    tensors, values = read_model(path)
+    try:
+        return _rebuild(tensors, values)
+    except (KeyError, TypeError, RuntimeError) as error:
+        raise ValueError(f"{str(path)!r} is not a model of this version: {error}") from error
+
+
+def _rebuild(tensors: dict[str, Tensor], values: dict[str, Any]) -> MLC:
+    model = MLC(**values["params"])
+    model.config_ = Config.from_dict(values["config"])
+    model._scaling = Scaling.from_dict(values["scaling"])
+    network = build_network(model._scaling.shape, model.config_.network, seed=0)
+    weights = {
+        k.removeprefix("network."): v for k, v in tensors.items() if k.startswith("network.")
+    }
+    network.mean, network.std = weights["mean"], weights["std"]
+    network.load_state_dict(weights)
+    model._network = network.eval()
+    labels = {k.removeprefix("labels."): v for k, v in tensors.items() if k.startswith("labels.")}
+    model.history_ = values["history"]
+    model.n_features_in_ = values["n_features_in"]
+    if values["feature_names_in"]:
+        model.feature_names_in_ = np.asarray(values["feature_names_in"], dtype=object)
+    model._adopt(LabelModel.from_state(labels, values["labels"]))
+    return model

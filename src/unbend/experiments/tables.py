@@ -1,0 +1,69 @@
+"""A table of results that prints, and writes itself as markdown and csv."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from unbend.metrics import Scores
+from unbend.runs import atomic_write
+
+__all__ = ["SCORE_COLUMNS", "Table", "mean_sd", "score_cells"]
+
+SCORE_COLUMNS = ("ACC", "NMI", "AMI", "ARI")
+
+
+@dataclass
+class Table:
+    """Rows of text under named columns, with a caption that says n, split and seeds."""
+
+    caption: str
+    columns: Sequence[str]
+    rows: Sequence[Sequence[str]] = field(default_factory=list)
+
+    def print(self) -> None:
+        """Draw on standard output."""
+        from rich import box
+        from rich.console import Console
+        from rich.table import Table as RichTable
+
+        table = RichTable(title=self.caption, box=box.SIMPLE_HEAD, title_justify="left")
+        for k, name in enumerate(self.columns):
+            table.add_column(name, justify="left" if k == 0 else "right", no_wrap=True)
+        for row in self.rows:
+            table.add_row(*row)
+        Console().print(table)
+
+    def markdown(self) -> str:
+        """As a markdown table."""
+        lines = [self.columns, ["---"] * len(self.columns), *self.rows]
+        body = "\n".join("| " + " | ".join(cells) + " |" for cells in lines)
+        return f"{self.caption}\n\n{body}\n"
+
+    def write(self, path: Path) -> None:
+        """Write ``path`` with the endings .md and .csv."""
+        text = io.StringIO(newline="")
+        csv.writer(text).writerows([self.columns, *self.rows])
+        atomic_write(path.with_suffix(".csv"), text.getvalue())
+        atomic_write(path.with_suffix(".md"), self.markdown())
+
+
+def mean_sd(values: Sequence[float], digits: int = 3) -> str:
+    """``mean ± sd`` over seeds (sample deviation), or the value itself when there is one.
+
+    >>> mean_sd([0.9, 0.92]), mean_sd([0.5])
+    ('0.910 ± 0.014', '0.500')
+    """
+    if len(values) == 1:
+        return f"{values[0]:.{digits}f}"
+    return f"{np.mean(values):.{digits}f} ± {np.std(values, ddof=1):.{digits}f}"
+
+
+def score_cells(scores: Sequence[Scores]) -> list[str]:
+    """The four score columns over seeds."""
+    return [mean_sd([getattr(s, name.lower()) for s in scores]) for name in SCORE_COLUMNS]

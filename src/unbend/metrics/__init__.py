@@ -1,0 +1,26 @@
+"""Scores against true labels, and the geometry of a representation.
+
+Only experiments, reports and the command line may import this room: no training code can ever
+see a true label.
+"""
+
+from unbend.metrics.geometry import (
+    SimilarityBlocks,
+    cluster_ranks,
+    largest_subspace_cosine,
+    numerical_rank,
+    similarity_blocks,
+)
+from unbend.metrics.scores import Scores, chance_scores, clustering_accuracy, clustering_scores
+
+__all__ = [
+    "Scores",
+    "SimilarityBlocks",
+    "chance_scores",
+    "cluster_ranks",
+    "clustering_accuracy",
+    "clustering_scores",
+    "largest_subspace_cosine",
+    "numerical_rank",
+    "similarity_blocks",
+]

@@ -1,0 +1,91 @@
+"""The run directory: what one clustering leaves behind."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unbend.runs.files import atomic_write
+
+__all__ = ["RunDirectory"]
+
+
+class RunDirectory:
+    """A directory with ``labels.csv``, ``history.csv``, ``config.json`` and ``metrics.json``.
+
+    Parameters
+    ----------
+    path : path
+        Created when missing. A directory that holds something other than a run is refused.
+    overwrite : bool, default=False
+        Allow an earlier run there to be replaced, file by file.
+    """
+
+    FILES = ("labels.csv", "history.csv", "config.json", "metrics.json", "model")
+
+    def __init__(self, path: str | Path, *, overwrite: bool = False) -> None:
+        self.path = Path(path)
+        if self.path.exists() and not self.path.is_dir():
+            raise ValueError(f"{str(path)!r} is a file; name a directory for the run")
+        there = {p.name for p in self.path.iterdir()} if self.path.exists() else set()
+        foreign = there - set(self.FILES)
+        if foreign:
+            raise ValueError(
+                f"{str(path)!r} holds files of something else ({sorted(foreign)[0]!r}); "
+                "name a new directory"
+            )
+        if there and not overwrite:
+            raise ValueError(
+                f"{str(path)!r} holds a run already; name a new directory or pass --overwrite"
+            )
+        self.path.mkdir(parents=True, exist_ok=True)
+
+    def write_labels(
+        self,
+        samples: Sequence[str],
+        labels: NDArray[np.int64],
+        probability: NDArray[np.floating],
+        outlier_score: NDArray[np.floating],
+    ) -> None:
+        """``labels.csv``: a row per sample."""
+        rows = zip(
+            map(_cell, samples),
+            labels.tolist(),
+            (f"{p:.6f}" for p in probability),
+            (f"{s:.6f}" for s in outlier_score),
+            strict=True,
+        )
+        self._write_csv("labels.csv", ["sample", "cluster", "probability", "outlier_score"], rows)
+
+    def write_history(self, history: Sequence[Mapping[str, Any]]) -> None:
+        """``history.csv``: a row per step; empty where a stage has no such number."""
+        names = list(history[0]) if history else ["stage", "step"]
+        rows = ([_blank(row[name]) for name in names] for row in history)
+        self._write_csv("history.csv", names, rows)
+
+    def write_json(self, name: str, tree: Mapping[str, Any]) -> None:
+        """``config.json`` or ``metrics.json``."""
+        atomic_write(self.path / name, json.dumps(tree, indent=2, ensure_ascii=False) + "\n")
+
+    def _write_csv(self, name: str, header: list[str], rows: Iterable[Iterable[Any]]) -> None:
+        text = io.StringIO(newline="")
+        writer = csv.writer(text)
+        writer.writerow(header)
+        writer.writerows(rows)
+        atomic_write(self.path / name, text.getvalue())
+
+
+def _cell(text: str) -> str:
+    """A leading =, +, - or @ would run as a formula in a spreadsheet: quote it as text."""
+    return f"'{text}" if text.startswith(("=", "+", "-", "@", "\t", "\r")) else text
+
+
+def _blank(value: Any) -> Any:
+    return "" if value is None else value

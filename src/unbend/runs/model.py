@@ -1,0 +1,65 @@
+"""A model on disk: ``model.safetensors`` and ``model.json``, never pickle."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from safetensors import SafetensorError
+from safetensors.torch import load, save
+from torch import Tensor
+
+from unbend.runs.files import atomic_directory, atomic_write
+
+__all__ = ["FORMAT", "read_model", "write_model"]
+
+FORMAT = 1
+_TENSORS, _VALUES = "model.safetensors", "model.json"
+
+
+def write_model(path: str | Path, tensors: dict[str, Tensor], values: dict[str, Any]) -> None:
+    """Write a model directory as a whole; an older model in its place is replaced.
+
+    Refuses to replace a directory that holds anything other than a model.
+    """
+    path = Path(path)
+    if path.exists():
+        if not path.is_dir():
+            raise ValueError(
+                f"cannot save a model at {str(path)!r}: it is a file; name a directory"
+            )
+        foreign = {p.name for p in path.iterdir()} - {_TENSORS, _VALUES}
+        if foreign:
+            raise ValueError(
+                f"cannot save a model at {str(path)!r}: it holds other files "
+                f"({sorted(foreign)[0]!r}); name a new directory"
+            )
+    tensors = {name: t.detach().cpu().contiguous() for name, t in tensors.items()}
+    text = json.dumps({"format": FORMAT, **values}, indent=1, allow_nan=False)
+    with atomic_directory(path) as folder:
+        atomic_write(folder / _TENSORS, save(tensors))
+        atomic_write(folder / _VALUES, text)
+
+
+def read_model(path: str | Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    """Read a model directory; whatever is wrong with it is a ValueError that says so."""
+    path = Path(path)
+    for name in (_TENSORS, _VALUES):
+        if not (path / name).is_file():
+            raise ValueError(f"{str(path)!r} is not a saved model: {name} is missing")
+    try:
+        values = json.loads((path / _VALUES).read_text(encoding="utf-8"))
+    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+        raise ValueError(f"{str(path / _VALUES)!r} is damaged: {error}") from error
+    if not isinstance(values, dict) or values.get("format") != FORMAT:
+        found = values.get("format") if isinstance(values, dict) else None
+        raise ValueError(
+            f"{str(path)!r} has model format {found!r}, this version reads {FORMAT}; "
+            "fit and save it again"
+        )
+    try:
+        tensors = load((path / _TENSORS).read_bytes())
+    except SafetensorError as error:
+        raise ValueError(f"{str(path / _TENSORS)!r} is damaged: {error}") from error
+    return tensors, values
