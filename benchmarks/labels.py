@@ -23,6 +23,7 @@ import argparse
 import json
 import math
 import resource
+import statistics
 import subprocess
 import sys
 import time
@@ -117,14 +118,16 @@ def _exact_targets(n: int, rows: list[Row]) -> list[Target]:
     return targets
 
 
-def contestant(name: str, n: int) -> Row:
-    """One run of section ``linear``, in this process."""
+def contestant(name: str, n: int, repeats: int = 3) -> Row:
+    """One row of section ``linear``, in this process: the median of some repeats."""
     data, k = union_of_subspaces(n, seed=0, **LINEAR), int(LINEAR["k"])
-    if name == "landmarks":
-        labels, seconds = timed(run_ours, data, k, "landmarks")
-    else:
-        run = run_minibatch if name == "MiniBatchKMeans" else run_faiss
-        labels, seconds = timed(run, data, k)
+    runs = {
+        "landmarks": lambda: run_ours(data, k, "landmarks"),
+        "MiniBatchKMeans": lambda: run_minibatch(data, k),
+        "faiss": lambda: run_faiss(data, k),
+    }
+    results = [timed(runs[name]) for _ in range(repeats)]
+    labels, seconds = results[0][0], statistics.median(own for _, own in results)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e9
     ari = adjusted_rand_score(data.y, labels)
     return {"n": n, "method": name, "seconds": seconds, "peak_gb": peak, "ari_truth": ari}
