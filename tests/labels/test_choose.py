@@ -88,7 +88,7 @@ def test_groups_of_groups_keep_both_numbers_open() -> None:
     centres = np.repeat(np.eye(3, 40), 4, axis=0) + 0.55 * np.eye(12, 40, k=3)
     C = np.repeat(centres, 80, axis=0) + 0.03 * rng.standard_normal((960, 40))
     C = torch.from_numpy(C / np.linalg.norm(C, axis=1, keepdims=True)).float()
-    found = choose_n_clusters(C, C, max_clusters=20, **{**OPTIONS, "eta": 0.2})
+    found = choose_n_clusters(C, C, max_clusters=20, **{**OPTIONS, "eta": 0.3})
     gap = dict(zip(found.k, found.gap, strict=True))
     assert min(gap[3], gap[12]) > 2 * max(g for k, g in gap.items() if k not in (3, 12))
     assert found.interval == (3, 12)

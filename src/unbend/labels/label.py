@@ -74,7 +74,8 @@ def label_codes(
     max_clusters : int, optional
         Largest number considered by ``"auto"``.
     n_landmarks : int, optional
-        Number of landmarks of that method; by default 1024 or ten per cluster.
+        Number of landmarks of that method; by default 1024 or five per cluster,
+        whichever is more.
     tol : float
         Largest accepted deviation of a row sum of Γ from one.
     absolute : bool

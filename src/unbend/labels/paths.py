@@ -110,7 +110,7 @@ def _stratified(labels: Tensor, k: int, seed: int) -> tuple[Tensor, Tensor]:
 def _landmark_path(C: Tensor, k: int, settings: Settings) -> tuple[Representatives, Tensor]:
     """Spectral clustering of landmarks; samples follow by their membership."""
     n, eta, absolute = C.shape[0], settings.eta, settings.absolute
-    m = settings.n_landmarks or min(n, max(1024, 10 * k))
+    m = settings.n_landmarks or min(n, max(1024, 5 * k))
     landmarks = choose_landmarks(C, m, settings.seed, absolute, settings.progress)
     if landmarks.codes.shape[0] < k:
         raise ValueError(

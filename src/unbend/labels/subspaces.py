@@ -17,13 +17,13 @@ def second_moments(Z: Tensor, labels: Tensor, k: int) -> tuple[Tensor, Tensor]:
     """Z_qᵀ Z_q of shape (k, d, d) and m_q of shape (k,) for every cluster q, float64 on the CPU."""
     d = Z.shape[1]
     moments = torch.zeros(k, d, d, dtype=torch.float64)
-    counts = torch.bincount(labels, minlength=k).to("cpu", torch.float64)
+    counts = torch.bincount(labels, minlength=k).cpu().double()
     order, start = labels.argsort(stable=True), 0
     for q, count in enumerate(counts.long().tolist()):
         members = order[start : start + count]
         for rows in row_blocks(count, d):
             Z_q = Z[members[rows]]
-            moments[q] += (Z_q.T @ Z_q).to("cpu", torch.float64)
+            moments[q] += (Z_q.T @ Z_q).cpu().double()
         start += count
     return moments, counts
 
@@ -91,11 +91,13 @@ def coding_length(
     total : float, optional
         Number of samples that Z stands for, n by default. Every count is scaled by total / n.
     """
+    # Many small matrices in float64: quicker on the CPU, and some devices have no float64.
+    Z, labels = Z.cpu(), labels.cpu()
     n, d = Z.shape
     ratio = 1.0 if total is None else total / n
     counts = torch.bincount(labels, minlength=k)
     length = 0.0
-    for Z_q in torch.tensor_split(Z[labels.argsort(stable=True)], counts.cumsum(0)[:-1].cpu()):
+    for Z_q in torch.tensor_split(Z[labels.argsort(stable=True)], counts.cumsum(0)[:-1]):
         if len(Z_q) == 0:
             continue
         G = Z_q @ Z_q.T if len(Z_q) < d else Z_q.T @ Z_q
@@ -129,7 +131,7 @@ class Subspaces:
         eye = torch.eye(M.shape[-1], dtype=M.dtype)
         # Rows of W_q = L_q⁻¹, so that zᵀ M_q⁻¹ z = ‖W_q z‖².
         W = torch.linalg.solve_triangular(torch.linalg.cholesky(M), eye.expand_as(M), upper=False)
-        W = W.to(Z.device, Z.dtype)
+        W = W.to(Z.dtype).to(Z.device)
         k, d, _ = W.shape
         scores = torch.full((Z.shape[0],), math.inf, dtype=Z.dtype, device=Z.device)
         for rows in row_blocks(Z.shape[0], d):
