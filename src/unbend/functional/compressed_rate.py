@@ -200,6 +200,7 @@ def _evaluate(Z: Tensor, Gamma: Tensor, alpha: float, wanted: tuple[bool, bool])
     p = layout(d).size
     chunk = _even_parts(m, max(MIN_COLUMNS, CHUNK_NUMBERS // p))
     tile = _even_parts(n, max(MIN_COLUMNS, TILE_NUMBERS // p))
+    batch = max(1, BATCH_NUMBERS // d**2)
     grad_Z = torch.zeros_like(Z) if wanted[0] else None
     grad_Gamma = torch.empty_like(Gamma) if wanted[1] else None
     logdets: list[Tensor] = []
@@ -209,7 +210,9 @@ def _evaluate(Z: Tensor, Gamma: Tensor, alpha: float, wanted: tuple[bool, bool])
         columns = slice(j, min(j + chunk, m))
         packed = M[: columns.stop - j]
         _accumulate_moments(packed, buffer, Z, Gamma[:, columns], alpha)
-        failed |= _factorise(packed, d, any(wanted), logdets)
+        logdet, chunk_failed = logdet_and_invert_(packed, d, any(wanted), batch)
+        logdets.append(logdet)
+        failed |= chunk_failed
         for i in range(0, n, tile):
             rows = slice(i, min(i + tile, n))
             block = buffer[: rows.stop - i]
@@ -235,16 +238,6 @@ def _accumulate_moments(
         outer = pack_outer(rows, buffer[: rows.shape[0]])
         packed.addmm_(Gamma[i : i + tile].mT, outer, beta=0.0 if i == 0 else 1.0, alpha=alpha)
     add_identity_(packed, Z.shape[1])
-
-
-def _factorise(packed: Tensor, d: int, invert: bool, logdets: list[Tensor]) -> Tensor:
-    """Invert all matrices in place, a cache-sized batch at a time; tell whether any failed."""
-    failed = torch.zeros((), dtype=torch.bool, device=packed.device)
-    for batch in torch.split(packed, max(1, BATCH_NUMBERS // d**2)):
-        logdet, batch_failed = logdet_and_invert_(batch, d, invert)
-        logdets.append(logdet)
-        failed |= batch_failed
-    return failed
 
 
 def _even_parts(total: int, most: int) -> int:

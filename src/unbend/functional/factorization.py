@@ -21,7 +21,9 @@ from unbend.functional.packing import Node, layout, off_diagonals_doubled, trian
 __all__ = ["logdet_and_invert_"]
 
 
-def logdet_and_invert_(packed: Tensor, d: int, invert: bool) -> tuple[Tensor, Tensor]:
+def logdet_and_invert_(
+    packed: Tensor, d: int, invert: bool, batch: int | None = None
+) -> tuple[Tensor, Tensor]:
     """Log-determinants of packed positive definite matrices, which are inverted in place.
 
     Parameters
@@ -33,6 +35,8 @@ def logdet_and_invert_(packed: Tensor, d: int, invert: bool) -> tuple[Tensor, Te
         Size of the matrices.
     invert : bool
         Whether the inverses are wanted.
+    batch : int, optional
+        How many matrices to work on at a time; all by default.
 
     Returns
     -------
@@ -41,12 +45,17 @@ def logdet_and_invert_(packed: Tensor, d: int, invert: bool) -> tuple[Tensor, Te
         Whether any matrix was not numerically positive definite.
     """
     root = layout(d)
-    X = packed.new_zeros(packed.shape[0], d, d)
+    batch = min(batch or packed.shape[0], packed.shape[0])
+    # Only lower blocks are ever written, so that the zeros above them serve all batches.
+    workspace = packed.new_zeros(batch, d, d)
     failed = torch.zeros((), dtype=torch.bool, device=packed.device)
-    logdet = _factor(root, packed, X, failed, invert)
-    if invert:
-        _write_inverse(root, packed, X)
-    return logdet, failed
+    logdets = []
+    for part in torch.split(packed, batch):
+        X = workspace[: part.shape[0]]
+        logdets.append(_factor(root, part, X, failed, invert))
+        if invert:
+            _write_inverse(root, part, X)
+    return torch.cat(logdets), failed
 
 
 def _factor(node: Node, packed: Tensor, X: Tensor, failed: Tensor, invert: bool) -> Tensor:
