@@ -5,11 +5,11 @@ STAMP := $(VENV)/.installed
 
 .PHONY: demo test test-slow lint format digits figure1 bench-objective bench-labels clean
 
-# PIP_CONSTRAINT also holds for build environments: everything is pinned.
+# As an environment variable the constraints hold for the build environment too.
 $(STAMP): pyproject.toml constraints.txt
 	python3 -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt \
-		--group lint --group test -e '.[plot,parquet]'
+	PIP_CONSTRAINT=constraints.txt $(BIN)/python -m pip install \
+		--quiet --disable-pip-version-check -e '.[dev]'
 	touch $@
 
 demo: $(STAMP)  ## cluster 1,797 handwritten digits, beside k-means and spectral clustering

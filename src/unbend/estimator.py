@@ -26,7 +26,7 @@ from unbend.functional import coding_rate
 from unbend.labels import LabelModel, ModelSelection
 from unbend.networks import build_network
 from unbend.networks.network import Output
-from unbend.parameters import check_parameters
+from unbend.parameters import check_config, check_parameters
 from unbend.progress import console_progress, silent
 from unbend.runs import read_model, write_model
 
@@ -204,6 +204,7 @@ class MLC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseE
             )
         samples, self._scaling = prepare(array)
         self.config_ = self._resolve(self._scaling.shape)
+        check_config(self.config_)
         fabric = make_fabric(self.device, self.precision)
         with console_progress() if self.verbose else nullcontext(silent) as progress:
             solution = solve(
@@ -306,6 +307,11 @@ class MLC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseE
     def _validate(self, X: Any, *, reset: bool) -> NDArray[Any]:
         """Check samples with scikit-learn's grammar of errors; images keep their dimensions."""
         ndim = X.ndim if hasattr(X, "ndim") else np.ndim(X) if isinstance(X, (list, tuple)) else 2
+        if ndim > 4:
+            raise ValueError(
+                f"X must have 2 dimensions (vectors), or 3 or 4 (images), got shape {X.shape}; "
+                "reshape your data"
+            )
         fitted_on_images = not reset and self._scaling.is_image
         if ndim in (3, 4):
             if not reset and not fitted_on_images:

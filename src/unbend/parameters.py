@@ -1,4 +1,4 @@
-"""One table of what each parameter of an estimator may be."""
+"""One table of what each parameter of an estimator may be, and one for the settings behind it."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from unbend.config import PRESETS
+from unbend.config import PRESETS, Config
 
-__all__ = ["check_parameters"]
+__all__ = ["check_config", "check_parameters"]
 
 
 class _Rule(NamedTuple):
@@ -87,3 +87,60 @@ def check_parameters(estimator: Any) -> None:
             raise ValueError(
                 f"`{name}` of {owner} must be {rule.text}, got {value!r}; {rule.remedy}"
             )
+
+
+_COUNT = _Rule(_whole(0), "an integer >= 0", "leave it out")
+_SIZE = _Rule(_whole(1), "an integer >= 1", "leave it out")
+_ABOVE_ZERO = _Rule(_positive, "> 0", "leave it out")
+_NOT_NEGATIVE = _Rule(lambda v: v == 0 or _positive(v), ">= 0", "leave it out")
+_SHARE = _Rule(lambda v: _NOT_NEGATIVE.holds(v) and v <= 1, "from 0 to 1", "leave it out")
+_CONFIG_RULES: dict[str, _Rule] = {
+    "views.n_views": _SIZE,
+    "views.n_neighbors": _COUNT,
+    "views.refresh": _COUNT,
+    "views.noise": _NOT_NEGATIVE,
+    "views.augmentation.flip": _SHARE,
+    "views.augmentation.grayscale": _SHARE,
+    "views.augmentation.jitter_probability": _SHARE,
+    "views.augmentation.blur": _SHARE,
+    "views.augmentation.noise": _NOT_NEGATIVE,
+    "network.width": _SIZE,
+    "network.depth": _COUNT,
+    "network.dim": _SIZE,
+    "network.head_width": _SIZE,
+    "network.head_depth": _COUNT,
+    "pretrain.optimizer": _one_of("lars", "adam"),
+    "pretrain.warmup": _SHARE,
+    "pretrain.invariance": _NOT_NEGATIVE,
+    "stage2.eta": _ABOVE_ZERO,
+    "stage2.n_anchors": _COUNT,
+    "stage2.tol": _ABOVE_ZERO,
+} | {
+    f"{stage}.{name}": rule
+    for stage in ("pretrain", "stage2")
+    for name, rule in {
+        "eps_sq": _ABOVE_ZERO,
+        "epochs": _COUNT,
+        "min_steps": _COUNT,
+        "max_steps": _COUNT,
+        "batch_size": _SIZE,
+        "lr": _ABOVE_ZERO,
+        "momentum": _SHARE,
+        "weight_decay": _NOT_NEGATIVE,
+    }.items()
+}
+
+
+def check_config(config: Config) -> None:
+    """Raise ValueError for the first setting that breaks its rule."""
+    for name, rule in _CONFIG_RULES.items():
+        value: Any = config
+        for part in name.split("."):
+            value = getattr(value, part)
+        if not rule.holds(value):
+            raise ValueError(f"setting {name!r} must be {rule.text}, got {value!r}; {rule.remedy}")
+    if config.pretrain.method == "tcr" and config.views.n_views < 2:
+        raise ValueError(
+            f"stage 1 compares views of a sample and needs n_views >= 2, got "
+            f"{config.views.n_views}; take 2, or pretrain='none'"
+        )

@@ -1,0 +1,15 @@
+"""Every check that scikit-learn has for clusterers and transformers, with no exception."""
+
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from unbend import MLC
+
+# The default estimator with shorter training: the contract is about behaviour, not accuracy,
+# and the checks fit some two hundred times. `check_clustering` still asks for sensible clusters.
+SHORT = {"pretrain.min_steps": 30, "stage2.min_steps": 20}
+
+
+@parametrize_with_checks([MLC(pretrain_epochs=10, epochs=10, settings=SHORT)])
+def test_scikit_learn_contract(estimator, check):
+    """The estimator keeps scikit-learn's contract."""
+    check(estimator)
