@@ -93,7 +93,7 @@ def test_new_samples(method: str) -> None:
     assert np.abs(p.sum(1) - 1).max() < 1e-6
     np.testing.assert_array_equal(p.argmax(1), found.predict(new))
     assert adjusted_rand_score(both.y[5000:], found.predict(new)) > 0.99
-    assert len(found.representatives.codes) <= 4200  # not all codes are kept
+    assert len(found.representatives.codes) <= 2200  # not all codes are kept
     # One row at a time gives the same as all at once.
     np.testing.assert_allclose(found.predict_proba(new[7:8]), p[7:8], atol=1e-6)
 

@@ -31,8 +31,8 @@ def pivot_rows(rows: Tensor, k: int) -> Tensor:
     the sphere all tie for the first pivot; a weight that falls by 0.1 % from the first sample
     to the last decides, where rounding errors of the eigenvectors would otherwise.
     """
-    weights = np.linspace(1.0, 0.999, rows.shape[0])
-    columns = rows.cpu().numpy().T * weights
+    weights = torch.linspace(1.0, 0.999, rows.shape[0], dtype=rows.dtype)
+    columns = (rows.cpu() * weights[:, None]).numpy().T
     _, pivots = scipy.linalg.qr(columns, mode="r", pivoting=True, overwrite_a=True)
     return torch.from_numpy(pivots[:k].astype(np.int64)).to(rows.device)
 

@@ -3,29 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Protocol
 
 import torch
 from torch import Tensor
 
-__all__ = ["BlockKernel", "DenseKernel", "Kernel", "row_blocks", "similarity_kernel"]
+__all__ = ["BlockKernel", "DenseKernel", "row_blocks", "similarity_kernel"]
 
 # Entries of one block: 16 MB in float32, large enough for GEMM and small enough for caches.
 _BLOCK_ENTRIES = 1 << 22
-
-
-class Kernel(Protocol):
-    """A symmetric positive kernel that is only ever multiplied with tall matrices."""
-
-    @property
-    def n(self) -> int:
-        """Number of samples."""
-
-    def apply(self, X: Tensor) -> Tensor:
-        """K X for X of shape (n, p)."""
-
-    def like(self) -> Tensor:
-        """An empty tensor with the dtype and device of the kernel."""
 
 
 def similarity_kernel(A: Tensor, B: Tensor, eta: float, absolute: bool = False) -> Tensor:
@@ -47,34 +32,15 @@ def row_blocks(n: int, width: int, entries: int = _BLOCK_ENTRIES) -> Iterator[sl
         yield slice(start, min(start + step, n))
 
 
-class DenseKernel:
-    """The kernel as one stored (n, n) matrix: fastest while it fits."""
-
-    def __init__(self, C: Tensor, eta: float, absolute: bool = False) -> None:
-        self.K = similarity_kernel(C, C, eta, absolute)
-
-    @property
-    def n(self) -> int:
-        """Number of samples."""
-        return self.K.shape[0]
-
-    def apply(self, X: Tensor) -> Tensor:
-        """K X."""
-        return self.K @ X
-
-    def like(self) -> Tensor:
-        """An empty tensor with the dtype and device of the kernel."""
-        return self.K.new_empty(0)
-
-
 class BlockKernel:
-    """The kernel recomputed from the codes at every product: O(n·(d + p)) memory.
+    """The kernel of codes with themselves, recomputed at every product.
 
-    Only the blocks on and above the diagonal are computed, each is used twice.
+    Memory is O(n·(d + p)) for a product with p columns. Only the blocks on and above the
+    diagonal are computed, and each is used twice while it is in the cache.
     """
 
     def __init__(
-        self, C: Tensor, eta: float, absolute: bool = False, block_size: int = 2048
+        self, C: Tensor, eta: float, absolute: bool = False, block_size: int = 1024
     ) -> None:
         self.C, self.eta, self.absolute, self.block_size = C, eta, absolute, block_size
 
@@ -84,18 +50,38 @@ class BlockKernel:
         return self.C.shape[0]
 
     def apply(self, X: Tensor) -> Tensor:
-        """K X, exact."""
+        """K X for X of shape (n, p), exact."""
         out = torch.zeros_like(X)
-        for i in range(0, self.n, self.block_size):
-            rows = slice(i, min(i + self.block_size, self.n))
-            for j in range(i, self.n, self.block_size):
-                columns = slice(j, min(j + self.block_size, self.n))
-                block = similarity_kernel(self.C[rows], self.C[columns], self.eta, self.absolute)
-                out[rows] += block @ X[columns]
-                if j > i:
-                    out[columns] += block.T @ X[rows]
+        for rows, columns in self.upper_blocks():
+            block = self.block(rows, columns)
+            out[rows].addmm_(block, X[columns])
+            if columns.start > rows.start:
+                out[columns].addmm_(block.T, X[rows])
         return out
 
-    def like(self) -> Tensor:
-        """An empty tensor with the dtype and device of the kernel."""
-        return self.C.new_empty(0)
+    def upper_blocks(self) -> Iterator[tuple[slice, slice]]:
+        """Rows and columns of the blocks on and above the diagonal."""
+        starts = range(0, self.n, self.block_size)
+        parts = [slice(start, min(start + self.block_size, self.n)) for start in starts]
+        for i, rows in enumerate(parts):
+            for columns in parts[i:]:
+                yield rows, columns
+
+    def block(self, rows: slice, columns: slice) -> Tensor:
+        """One block of K."""
+        return similarity_kernel(self.C[rows], self.C[columns], self.eta, self.absolute)
+
+
+class DenseKernel(BlockKernel):
+    """The same with all blocks stored, 2 n² bytes in float32: fastest while they fit."""
+
+    def __init__(
+        self, C: Tensor, eta: float, absolute: bool = False, block_size: int = 1024
+    ) -> None:
+        super().__init__(C, eta, absolute, block_size)
+        compute = super().block
+        self._stored = {(r.start, c.start): compute(r, c) for r, c in self.upper_blocks()}
+
+    def block(self, rows: slice, columns: slice) -> Tensor:
+        """One block of K."""
+        return self._stored[rows.start, columns.start]

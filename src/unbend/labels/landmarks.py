@@ -115,7 +115,7 @@ def landmark_spectrum(
     C: Tensor,
     landmarks: Landmarks,
     potential: Tensor,
-    p: int,
+    k: int,
     *,
     eta: float,
     absolute: bool,
@@ -136,7 +136,7 @@ def landmark_spectrum(
     Returns
     -------
     Eigenpairs
-        Σ, and the rows of Λ^{-1/2} V as ``vectors`` of shape (m, p).
+        The k + 1 leading entries of Σ, and the rows of Λ^{-1/2} V as ``vectors`` (m, k + 1).
     """
     generator = torch.Generator().manual_seed(seed + 1)
     rows = sample_rows(C, _ROWS_PER_LANDMARK * len(landmarks.mass), generator)
@@ -151,13 +151,13 @@ def landmark_spectrum(
         progress(Tick("landmark membership", step + 1, len(blocks)))
     scale = mass.clamp_min(torch.finfo(mass.dtype).tiny).rsqrt()
     gram.mul_(scale[:, None]).mul_(scale)
-    p = min(p, m)
+    p = min(k + 1, m)
     b = min(m, p + max(4, p // 4))
     if m <= 4 * b:
         values, vectors = torch.linalg.eigh(gram)
         values, vectors, residual = values[-p:].flip(0), vectors[:, -p:].flip(1), 0.0
     else:
         start = torch.randn(m, b, generator=generator).to(gram)
-        pairs = leading_eigenpairs(gram.matmul, start, p, progress=progress)
+        pairs = leading_eigenpairs(gram.matmul, start, p, n_exact=k, progress=progress)
         values, vectors, residual = pairs.values, pairs.vectors, pairs.residual
     return Eigenpairs(values.clamp_min(0).sqrt(), scale[:, None] * vectors, residual)

@@ -18,13 +18,13 @@ __all__ = ["METHODS", "Settings", "choose_method", "run_path"]
 
 METHODS = ("dense", "blocks", "landmarks")
 
-# Up to 10,000 samples the kernel takes at most 400 MB in float32. Recomputing it in blocks
+# Up to 10,000 samples the stored kernel takes at most 200 MB in float32. Recomputing it in blocks
 # costs about twenty passes of n² and stays within a minute or two up to 20,000.
 _DENSE_UP_TO = 10_000
 _BLOCKS_UP_TO = 20_000
 
 # More representatives than this make prediction slower, not better.
-_MAX_REPRESENTATIVES = 4096
+_MAX_REPRESENTATIVES = 2048
 _MIN_PER_CLUSTER = 16
 
 
@@ -71,7 +71,7 @@ def _exact_path(
     membership, spectrum = embed(
         C,
         kernel,
-        min(k + 1, C.shape[0]),
+        k,
         eta=eta,
         absolute=absolute,
         tol=settings.tol,
@@ -122,7 +122,7 @@ def _landmark_path(C: Tensor, k: int, settings: Settings) -> tuple[Representativ
         C,
         landmarks,
         potential,
-        k + 1,
+        k,
         eta=eta,
         absolute=absolute,
         seed=settings.seed,

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from unbend.labels.eigen import Eigenpairs, leading_eigenpairs
-from unbend.labels.kernel import DenseKernel, Kernel, row_blocks, similarity_kernel
+from unbend.labels.kernel import BlockKernel, DenseKernel, row_blocks, similarity_kernel
 from unbend.labels.scaling import Scaling, flat_start, symmetric_scaling
 from unbend.progress import Progress, silent
 
@@ -16,19 +16,19 @@ __all__ = ["Membership", "embed"]
 
 # Up to this size a full eigendecomposition is faster than iterating; it is also the size of
 # the sample that gives larger problems their start.
-_FULL = 1200
+_FULL = 800
 
 
 @dataclass(frozen=True)
 class Membership:
     """Γ = Diag(v) K Diag(v), as products only."""
 
-    kernel: Kernel
+    kernel: BlockKernel
     scaling: Scaling
 
     @classmethod
     def of(
-        cls, kernel: Kernel, start: Tensor, tol: float, progress: Progress = silent
+        cls, kernel: BlockKernel, start: Tensor, tol: float, progress: Progress = silent
     ) -> Membership:
         """Project a kernel onto the doubly stochastic matrices, beginning with v = start."""
         return cls(kernel, symmetric_scaling(kernel.apply, start, tol=tol, progress=progress))
@@ -54,8 +54,8 @@ class Membership:
 
 def embed(
     C: Tensor,
-    kernel: Kernel,
-    p: int,
+    kernel: BlockKernel,
+    k: int,
     *,
     eta: float,
     absolute: bool,
@@ -63,24 +63,26 @@ def embed(
     seed: int,
     progress: Progress = silent,
 ) -> tuple[Membership, Eigenpairs]:
-    """The membership of all codes and its p leading eigenpairs, exact up to tolerances.
+    """The membership of all codes and its k + 1 leading eigenpairs, k of them to full tolerance.
 
     Parameters
     ----------
     C : Tensor of shape (n, d)
         Codes.
-    kernel : Kernel
-        Their kernel, stored or recomputed in blocks.
-    p : int
-        Number of eigenpairs, at most n.
+    kernel : BlockKernel
+        Their kernel, stored or recomputed.
+    k : int
+        Number of clusters. The eigenpair after k only tells the gap.
     """
+    p = min(k + 1, kernel.n)
     width = p + max(4, p // 4)  # spare columns let the wanted ones converge faster
     if kernel.n <= max(_FULL, 4 * width):
         membership = Membership.of_few(C, eta, absolute, tol)
-        return membership, membership.spectrum(min(p, kernel.n))
+        return membership, membership.spectrum(p)
     v, block = _start(C, width, eta, absolute, tol, seed)
     membership = Membership.of(kernel, v, tol, progress)
-    return membership, leading_eigenpairs(membership.apply, block, p, progress=progress)
+    pairs = leading_eigenpairs(membership.apply, block, p, n_exact=k, progress=progress)
+    return membership, pairs
 
 
 def _start(
