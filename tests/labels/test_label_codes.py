@@ -183,6 +183,32 @@ def test_outvoted_clusters_are_kept_with_a_warning() -> None:
     np.testing.assert_array_equal(found.predict(union.C), found.labels)
 
 
+@pytest.mark.parametrize("method", ["dense", "blocks"])
+def test_identical_codes_warn_and_do_not_fail(method: str) -> None:
+    C = torch.eye(1, 8).repeat(60, 1)
+    with pytest.warns(UnbendWarning, match="2 of 3 clusters were outvoted everywhere"):
+        found = label_codes(C, C, 3, eta=ETA, method=method)
+    assert len(set(found.labels)) == 1
+    assert np.isfinite(found.merge_tree).all()
+    np.testing.assert_allclose(found.predict_proba(C).sum(1), 1, atol=1e-6)
+
+
+@pytest.mark.filterwarnings("ignore::unbend.exceptions.UnbendWarning")
+@pytest.mark.parametrize("n", [5, 6, 9, 17])
+def test_auto_with_few_samples(n: int) -> None:
+    C = data(200, 2).C[:n]
+    found = label_codes(C, C, "auto", eta=ETA)
+    assert 2 <= found.n_clusters <= n - 2
+    assert set(found.labels) <= set(range(found.n_clusters))
+    with pytest.raises(ValueError, match='"auto" needs 5 samples or more, got 4; give a number'):
+        label_codes(C[:4], C[:4], "auto", eta=ETA)
+
+
+def test_as_many_clusters_as_samples() -> None:
+    C = torch.eye(12)
+    assert label_codes(C, C, 12, eta=ETA).labels.tolist() == list(range(12))
+
+
 def test_progress_reports_every_stage() -> None:
     ticks: list[Tick] = []
     union = data(2500, 5)
@@ -210,6 +236,11 @@ def test_method_follows_the_number_of_samples() -> None:
         ({"tol": float("nan")}, ValueError, "`tol` of label_codes must be > 0, got nan"),
         ({"method": "magic"}, ValueError, "`method` must be one of .*, got 'magic'"),
         ({"n_landmarks": 3}, ValueError, "`n_landmarks` must be from 5 to 1000, got 3"),
+        (
+            {"n_landmarks": 9, "method": "dense"},
+            ValueError,
+            "`n_landmarks` has no use with `method`",
+        ),
         ({"n_clusters": "auto", "max_clusters": 2}, ValueError, "`max_clusters` must be from 3"),
         ({"Z": data().Z[:10]}, ValueError, "equally many rows, got 1000 and 10"),
         ({"C": data().C[0]}, ValueError, r"`C` of label_codes must be \(n, d\), got shape"),

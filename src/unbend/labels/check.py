@@ -55,12 +55,17 @@ def check_choices(
     if method not in ("auto", *methods):
         raise ValueError(f"`method` must be one of {('auto', *methods)}, got {method!r}")
     if n_clusters == "auto":
-        _check_count("n of samples", n, 5, n, "auto needs more samples; give `n_clusters`")
+        if n < 5:
+            raise ValueError(
+                f'`n_clusters` = "auto" needs 5 samples or more, got {n}; give a number'
+            )
         if max_clusters is not None:
             _check_count("max_clusters", max_clusters, 3, n - 2, "leave it out")
     else:
         _check_count("n_clusters", n_clusters, 2, n, 'or "auto"')
     if n_landmarks is not None:
+        if method in ("dense", "blocks"):
+            raise ValueError(f'`n_landmarks` has no use with `method` = "{method}"; leave it out')
         least = n_clusters if isinstance(n_clusters, int) else 2
         _check_count("n_landmarks", n_landmarks, least, n, "leave it out")
 
