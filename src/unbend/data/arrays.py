@@ -19,7 +19,8 @@ def as_array(X: Any, name: str = "X") -> NDArray[Any]:
     Used for image input (three or four dimensions); scikit-learn's own validation handles two.
     """
     if isinstance(X, Tensor):
-        return X.detach().cpu().numpy()
+        X = X.detach().cpu()
+        X = X.float() if X.dtype == torch.bfloat16 else X  # NumPy has no bfloat16
     array = np.asarray(X)
     if array.dtype.kind not in "biuf":
         raise ValueError(
@@ -66,8 +67,12 @@ class Scaling:
                 f"X has dtype {X.dtype}, but the model was fitted on {self.dtype}; "
                 "pass images of the same kind"
             )
-        values = torch.from_numpy(np.array(X, dtype=np.float32, order="C"))
-        return values.sub_(self.offset).div_(self.scale)
+        # Wide types are shifted before they are cut to float32, which has seven digits only.
+        wide = np.array(X, dtype=np.result_type(X.dtype, np.float32), order="C")
+        values = torch.from_numpy(wide).sub_(self.offset).div_(self.scale).float()
+        if not torch.isfinite(values).all():
+            raise ValueError("X contains NaN, infinity or numbers too large; remove or repair them")
+        return values
 
     def to_dict(self) -> dict[str, Any]:
         """Plain dict, ready for JSON."""
@@ -100,10 +105,14 @@ def prepare(X: NDArray[Any]) -> tuple[Tensor, Scaling]:
 
 
 def _vector_scaling(X: NDArray[Any]) -> Scaling:
-    # One global scale: a scale per column would change who is whose neighbour.
-    deviation = float(np.sqrt(X.var(axis=0, dtype=np.float64).mean()))
-    mean = float(X.mean(dtype=np.float64))
-    return Scaling((X.shape[1],), mean, deviation if deviation > 0 else 1.0, str(X.dtype))
+    # One global scale: a scale per column would change who is whose neighbour. Squares of
+    # numbers like 1e200 or 1e-200 leave the range of floats, hence the division by the peak.
+    peak = float(np.abs(X).max()) or 1.0
+    unit = np.asarray(X, dtype=np.float64) / peak
+    deviation = float(np.sqrt(unit.var(axis=0).mean()))
+    constant = deviation <= 8 * np.finfo(np.float64).eps  # rounding, not variation
+    scale = 1.0 if constant else deviation * peak
+    return Scaling((X.shape[1],), float(unit.mean()) * peak, scale, str(X.dtype))
 
 
 def _image_scaling(X: NDArray[Any]) -> Scaling:

@@ -31,7 +31,9 @@ def augment(images: Tensor, policy: Augmentation, generator: torch.Generator) ->
     """Return a random variant of each image (b, c, h, w) with values in [0, 1].
 
     Single-channel images skip what needs colour (grayscale, saturation, hue) and keep the rest.
-    The order is the paper's: crop and flip, grayscale, jitter, blur; noise comes last.
+    The order is the paper's: crop and flip, grayscale, jitter, blur; noise comes last. The aspect
+    ratio of a crop is relative to the image's, and a rotation is one of pixels, so images that
+    are not square are distorted no more than others.
     """
     draw = _Draw(len(images), generator, images)
     images = _geometry(images, policy, draw)
@@ -72,7 +74,7 @@ def _geometry(images: Tensor, policy: Augmentation, draw: _Draw) -> Tensor:
     # Resized crop: a window of random area and aspect, as large as fits, at a random place.
     area = draw.uniform(*policy.crop_scale)
     log_ratio = draw.uniform(math.log(policy.crop_ratio[0]), math.log(policy.crop_ratio[1]))
-    ratio = (log_ratio / 2).exp() * math.sqrt(height / width)
+    ratio = (log_ratio / 2).exp()
     window = torch.stack([area.sqrt() * ratio, area.sqrt() / ratio], 1)  # width, height
     # Windows larger than the image zoom out, but only where the policy asks for that.
     window = window.clamp(max=max(1.0, math.sqrt(policy.crop_scale[1])))
@@ -83,11 +85,17 @@ def _geometry(images: Tensor, policy: Augmentation, draw: _Draw) -> Tensor:
     slant = draw.uniform(-policy.shear, policy.shear)
     mirror = torch.where(draw.chance(policy.flip).flatten(), -1.0, 1.0).to(images)
     cos, sin = angle.cos(), angle.sin()
-    linear = torch.stack([cos, -sin + slant, sin, cos], 1).view(-1, 2, 2) * window[:, None]
+    tall = height / width  # the grid's units are half a width and half a height
+    linear = torch.stack([cos, (slant - sin) * tall, sin / tall, cos], 1).view(-1, 2, 2)
+    linear = linear * window[:, None]
     linear = linear * torch.stack([mirror, torch.ones_like(mirror)], 1)[:, None]
     theta = torch.cat([linear, (centre + shift)[..., None]], 2)
     grid = F.affine_grid(theta, list(images.shape), align_corners=False)
-    return F.grid_sample(images, grid, mode="bilinear", align_corners=False)
+    # What lies outside is black. A crop has no outside, and half a pixel of black along the
+    # sides of enlarged windows would be an artefact: there the nearest pixel goes on.
+    outside = policy.crop_scale[1] > 1 or policy.rotation or policy.shear or policy.shift
+    padding = "zeros" if outside else "border"
+    return F.grid_sample(images, grid, "bilinear", padding, align_corners=False)
 
 
 def _gray(images: Tensor) -> Tensor:
@@ -124,9 +132,13 @@ def _contrast(images: Tensor, factor: Tensor) -> Tensor:
 def _blur(images: Tensor, policy: Augmentation, draw: _Draw) -> Tensor:
     chosen = draw.chance(policy.blur).flatten().nonzero().flatten()
     # Sigma is meant for 32 pixels: keep the same share of the picture at other sizes.
-    sigma = draw.uniform(*policy.blur_sigma) * (min(images.shape[-2:]) / 32)
+    least = min(images.shape[-2:])
+    sigma = (draw.uniform(*policy.blur_sigma) * (least / 32)).clamp(min=1e-3)
     if len(chosen) == 0:
         return images
-    side = max(3, 2 * math.ceil(policy.blur_sigma[1] * min(images.shape[-2:]) / 32) + 1)
-    part = gaussian_blur2d(images[chosen], (side, side), sigma[chosen, None].expand(-1, 2))
+    # Three deviations hold 99.7 % of a Gaussian; reflection at the border allows no more than
+    # the image.
+    reach = min(max(1, math.ceil(3 * policy.blur_sigma[1] * least / 32)), least - 1)
+    size = (2 * reach + 1, 2 * reach + 1)
+    part = gaussian_blur2d(images[chosen], size, sigma[chosen, None].expand(-1, 2))
     return images.index_copy(0, chosen, part)

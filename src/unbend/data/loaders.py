@@ -14,7 +14,8 @@ class Batches:
     """Endless batches of indices 0..n-1: shuffle, split, repeat (line 4 of Algorithm 1).
 
     An epoch is cut into ``ceil(n / batch_size)`` parts whose sizes differ by at most one, so no
-    step ever sees a tiny remainder. The state after ``t`` batches depends on the generator and
+    step ever sees a tiny remainder, and never a single sample, which batch normalisation could
+    not use, unless there is no other. The state after ``t`` batches depends on the generator and
     ``t`` alone.
 
     >>> batches = Batches(10, 4, torch.Generator().manual_seed(0))
@@ -24,7 +25,7 @@ class Batches:
 
     def __init__(self, n: int, batch_size: int, generator: torch.Generator) -> None:
         self.n = n
-        self.per_epoch = max(1, -(-n // batch_size))
+        self.per_epoch = max(1, min(-(-n // batch_size), n // 2))
         self._generator = generator
         self._queue: list[Tensor] = []
 

@@ -22,7 +22,9 @@ def nearest_neighbors(X: Tensor, k: int, block: int = 1024) -> Tensor:
     k = min(k, n - 1)
     if k < 1:
         return torch.empty(n, 0, dtype=torch.long, device=X.device)
-    X = X - X.mean(0)  # the expansion below loses digits far from the origin
+    # The expansion below loses digits far from the origin, too many of them for float32.
+    X = X.double() if X.device.type != "mps" else X.float()
+    X = X - X.mean(0)
     squared = X.square().sum(1)
     found = torch.empty(n, k, dtype=torch.long, device=X.device)
     for start in range(0, n, block):

@@ -1,0 +1,68 @@
+import numpy as np
+import pytest
+import torch
+from sklearn.neighbors import NearestNeighbors
+
+from unbend.data import nearest_neighbors
+
+
+def random(*shape: int, seed: int = 0) -> torch.Tensor:
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed))
+
+
+def distances(X: torch.Tensor, index: torch.Tensor) -> np.ndarray:
+    X = X.double().flatten(1)
+    return (X[:, None] - X[index]).norm(dim=2).numpy()
+
+
+def true_neighbors(X: torch.Tensor, k: int) -> tuple[np.ndarray, np.ndarray]:
+    """A tree in float64: subtracts coordinates, so it loses no digits."""
+    tree = NearestNeighbors(n_neighbors=k, algorithm="kd_tree").fit(X.double().flatten(1).numpy())
+    return tree.kneighbors()  # without an argument a sample is not its own neighbour
+
+
+CASES = {
+    "plain": random(300, 5),
+    "images": random(60, 3, 4, 4),
+    "far from the origin": random(200, 3) + 1e4,
+    "two groups far apart": random(200, 3) + 1e4 * torch.tensor([1.0, -1.0]).repeat(100)[:, None],
+    "one far sample": torch.cat([random(150, 4), torch.full((1, 4), 1e5)]),
+    "tiny numbers": 1e-6 * random(100, 4),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("block", [37, 1024])
+def test_equals_a_tree_in_order(name, block):
+    X = CASES[name]
+    found = nearest_neighbors(X, 7, block)
+    expected, index = true_neighbors(X, 7)
+    np.testing.assert_allclose(distances(X, found), expected, rtol=1e-6)
+    if name == "plain":
+        np.testing.assert_array_equal(found.numpy(), index)
+
+
+def test_copies_are_neighbors_but_a_row_never_its_own():
+    X = random(20, 3).repeat(4, 1)
+    found = nearest_neighbors(X, 5)
+    assert not (found == torch.arange(80)[:, None]).any()
+    np.testing.assert_allclose(distances(X, found), true_neighbors(X, 5)[0], atol=1e-6)
+    assert (distances(X, found)[:, :3] == 0).all()
+
+
+def test_rows_that_are_all_equal():
+    found = nearest_neighbors(torch.ones(6, 2), 3)
+    assert not (found == torch.arange(6)[:, None]).any()
+    assert all(len(set(row.tolist())) == 3 for row in found)
+
+
+@pytest.mark.parametrize(
+    ("n", "k", "width"), [(5, 9, 4), (5, 4, 4), (2, 1, 1), (1, 3, 0), (5, 0, 0)]
+)
+def test_k_is_cut_to_the_other_rows(n, k, width):
+    found = nearest_neighbors(random(n, 2), k)
+    assert found.shape == (n, width)
+    assert found.dtype == torch.long
+    if width == n - 1:
+        rest = [sorted({*range(n)} - {i}) for i in range(n)]
+        assert found.sort(1).values.tolist() == rest
