@@ -25,7 +25,7 @@ from unbend.progress import Progress, Tick, silent
 __all__ = ["label_codes"]
 
 # Samples whose outlier scores give the stored quantiles.
-_SCORED = 20_000
+_SCORED = 10_000
 
 
 def label_codes(

@@ -14,9 +14,10 @@ from unbend.progress import Progress, Tick, silent
 
 __all__ = ["Landmarks", "choose_landmarks", "landmark_spectrum"]
 
-# Rows per landmark used to place the landmarks and to estimate the m × m Gram matrix. Both are
-# means over samples, so their error falls with the size of the sample, not with n.
-_ROWS_PER_LANDMARK = 32
+# Samples per landmark that place the landmarks, and that estimate the m × m Gram matrix. Both
+# are means over samples, so their error falls with the size of the sample, not with n.
+_PLACEMENT_ROWS = 32
+_GRAM_ROWS = 16
 _PLACEMENT_STEPS = 8
 _SEEDING_ROUNDS = 16
 
@@ -63,7 +64,7 @@ def choose_landmarks(
         Treat c and −c as the same code.
     """
     generator = torch.Generator().manual_seed(seed)
-    rows = sample_rows(C, _ROWS_PER_LANDMARK * m, generator)
+    rows = sample_rows(C, _PLACEMENT_ROWS * m, generator)
     codes = _spread_start(rows, m, absolute, generator)
     for step in range(_PLACEMENT_STEPS):
         codes, counts = _lloyd_step(rows, codes, absolute)
@@ -131,7 +132,7 @@ def landmark_spectrum(
     Since :math:`U = P (Λ^{-1/2} V) Σ^{-1}` averages the rows of :math:`Λ^{-1/2} V` over the
     landmarks of a sample, these m rows are the embedding: they are clustered, and samples
     follow by their membership. V comes from the m × m Gram matrix, a mean over samples, here
-    over a random sample of 32 m of them; nothing of size n × m is stored.
+    over a random sample of 16 m of them; nothing of size n × m is stored.
 
     Returns
     -------
@@ -139,8 +140,8 @@ def landmark_spectrum(
         The k + 1 leading entries of Σ, and the rows of Λ^{-1/2} V as ``vectors`` (m, k + 1).
     """
     generator = torch.Generator().manual_seed(seed + 1)
-    rows = sample_rows(C, _ROWS_PER_LANDMARK * len(landmarks.mass), generator)
     m = landmarks.codes.shape[0]
+    rows = sample_rows(C, _GRAM_ROWS * m, generator)
     gram, mass = C.new_zeros(m, m), C.new_zeros(m)
     blocks = list(row_blocks(rows.shape[0], m))
     for step, block in enumerate(blocks):
