@@ -10,7 +10,6 @@ from itertools import permutations
 import numpy as np
 import torch
 from numpy.typing import ArrayLike
-
 from tests.oracles.rates import coding_rate_oracle
 
 __all__ = ["accuracy_oracle", "global_random_state_kept", "lars_oracle", "tcr_oracle"]

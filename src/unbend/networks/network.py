@@ -43,7 +43,8 @@ class Network(nn.Module):
         """Learn the input normalisation from the scaled training samples."""
         if samples.ndim == 4:
             self.mean = samples.mean((0, 2, 3))[:, None, None]
-            self.std = samples.std((0, 2, 3))[:, None, None].clamp(min=1e-6)
+            std = samples.std((0, 2, 3))[:, None, None]
+            self.std = torch.where(std > 1e-6, std, torch.ones_like(std))  # constant channels
         else:
             # The scale stays common to all columns: distances keep their proportions.
             self.mean = samples.mean(0)
@@ -70,12 +71,13 @@ class Network(nn.Module):
     @torch.inference_mode()
     def encode(self, samples: Tensor, batch_size: int = 1024) -> Output:
         """Features and codes of many samples, in evaluation mode, batch by batch."""
-        training = self.training
+        modes = [(module, module.training) for module in self.modules()]
         self.eval()
         try:
             parts = [self(x.to(self.mean.device)) for x in torch.split(samples, batch_size)]
         finally:
-            self.train(training)
+            for module, training in modes:  # stage 2 trains heads on a backbone at rest
+                module.training = training
         return Output(torch.cat([p.Z for p in parts]), torch.cat([p.C for p in parts]))
 
 
