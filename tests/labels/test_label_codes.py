@@ -61,7 +61,10 @@ def test_agrees_with_spectral_clustering_of_scikit_learn(method: str) -> None:
     Gamma = doubly_stochastic(C @ C.T, ETA).Gamma.numpy()
     reference = SpectralClustering(8, affinity="precomputed", random_state=0).fit(Gamma).labels_
     assert adjusted_rand_score(reference, found.labels) >= 0.98
-    assert found.reassigned <= 0.01
+    if method == "landmarks":
+        assert found.reassigned is None
+    else:
+        assert found.reassigned <= 0.01
 
 
 def test_eigenvalues_are_those_of_the_membership() -> None:

@@ -20,7 +20,7 @@ from unbend.labels.paths import METHODS, Settings, choose_method, run_path
 from unbend.labels.prediction import Representatives
 from unbend.labels.selection import ModelSelection
 from unbend.labels.subspaces import Subspaces, second_moments
-from unbend.progress import Progress, Tick, silent
+from unbend.progress import Progress, silent
 
 __all__ = ["label_codes"]
 
@@ -99,15 +99,14 @@ def label_codes(
     check_positive("eps_sq", eps_sq, "0.1")
     check_positive("tol", tol, "1e-4")
     check_choices(len(C), len(Z), n_clusters, method, METHODS, max_clusters, n_landmarks)
-    settings = Settings(eta, eps_sq, absolute, tol, seed, n_landmarks, progress)
+    settings = Settings(eta, eps_sq, absolute, tol, int(seed), n_landmarks, progress)
     selection = _select(C, Z, max_clusters, settings) if n_clusters == "auto" else None
     k = int(n_clusters) if selection is None else selection.chosen
     method = choose_method(method, len(C))
     reps, eigenvalues, spectral = run_path(method, C, k, settings)
-    reps, labels = _classify(reps, C)
-    changed = 0.0 if spectral is None else float((labels != spectral).double().mean())
+    reps, labels = _classify(reps, C, progress)
+    changed = None if spectral is None else float((labels != spectral).double().mean())
     reps, labels = _renumber(reps, labels)
-    progress(Tick("labels", 1, 1))
     subspaces = Subspaces(*second_moments(Z, labels, k), eps_sq)
     return LabelModel(
         labels=labels.cpu().numpy(),
@@ -117,7 +116,7 @@ def label_codes(
         merge_tree=merge_clusters(subspaces.moments, subspaces.counts, eps_sq),
         representatives=reps,
         subspaces=subspaces,
-        outlier_quantiles=_outlier_quantiles(subspaces, Z, seed),
+        outlier_quantiles=_outlier_quantiles(subspaces, Z, settings.seed),
         reassigned=changed,
         selection=selection,
     )
@@ -137,19 +136,21 @@ def _select(C: Tensor, Z: Tensor, max_clusters: int | None, s: Settings) -> Mode
     )
 
 
-def _classify(reps: Representatives, C: Tensor) -> tuple[Representatives, Tensor]:
+def _classify(
+    reps: Representatives, C: Tensor, progress: Progress
+) -> tuple[Representatives, Tensor]:
     """The last step: each sample to its most probable cluster, no cluster left empty.
 
     Where η is large, a small cluster can be outvoted everywhere by larger ones. Its potential
     is then raised until it wins at one of its own representatives. The raise is stored, so
     new samples are treated alike.
     """
-    labels, _ = reps.classify(C)
+    labels, _ = reps.classify(C, progress)
     empty = (torch.bincount(labels, minlength=reps.n_clusters) == 0).nonzero()[:, 0]
     if empty.numel() == 0:
         return reps, labels
     reps = reps.raised(empty.tolist())
-    labels, _ = reps.classify(C)
+    labels, _ = reps.classify(C, progress)
     left = int((torch.bincount(labels, minlength=reps.n_clusters) == 0).sum())
     raised = (
         f"{empty.numel()} of {reps.n_clusters} clusters were outvoted everywhere by larger ones"

@@ -42,9 +42,10 @@ class LabelModel:
         Second moments of the features for :meth:`outlier_score`.
     outlier_quantiles : dict
         Quantiles of the outlier score over the fitted samples.
-    reassigned : float
+    reassigned : float or None
         Fraction of samples whose spectral cluster is not their most probable one. Labels
-        are the most probable cluster, so that :meth:`predict` agrees with them.
+        are the most probable cluster, so that :meth:`predict` agrees with them. None for
+        ``"landmarks"``, where only landmarks have a spectral cluster.
     selection : ModelSelection or None
         How the number of clusters was chosen, when it was.
     """
@@ -57,7 +58,7 @@ class LabelModel:
     representatives: Representatives
     subspaces: Subspaces
     outlier_quantiles: dict[float, float]
-    reassigned: float
+    reassigned: float | None
     selection: ModelSelection | None = None
 
     def predict_proba(self, C_new: Tensor | NDArray[np.floating]) -> NDArray[np.float64]:

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from unbend.labels.kernel import row_blocks
+from unbend.progress import Progress, Tick, silent
 
 __all__ = ["Representatives"]
 
@@ -56,12 +57,13 @@ class Representatives:
             Gamma = S.div_(self.eta).add_(offset).softmax(1)
             yield rows, Gamma @ members
 
-    def classify(self, C: Tensor) -> tuple[Tensor, Tensor]:
+    def classify(self, C: Tensor, progress: Progress = silent) -> tuple[Tensor, Tensor]:
         """The most probable cluster of each row of C, and its probability."""
         labels = torch.empty(C.shape[0], dtype=torch.int64, device=C.device)
         confidence = C.new_empty(C.shape[0])
         for rows, p in self.probabilities(C):
             confidence[rows], labels[rows] = p.max(1)
+            progress(Tick("labels", rows.stop, C.shape[0]))
         return labels, confidence
 
     def raised(self, clusters: list[int]) -> Representatives:
