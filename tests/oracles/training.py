@@ -26,10 +26,10 @@ def lars_oracle(
     clip: bool,
 ) -> np.ndarray:
     """One tensor after ``len(gradients)`` steps of You et al.'s LARS, one formula per line."""
-    w = np.array(w, dtype=np.float64)
+    w = np.asarray(w, dtype=np.float64)
     m = np.zeros_like(w)
     for gradient, lr in zip(gradients, rates, strict=True):
-        g = np.array(gradient, dtype=np.float64)
+        g = np.asarray(gradient, dtype=np.float64)
         q = 1.0
         if w.ndim > 1:
             g = g + weight_decay * w

@@ -31,8 +31,17 @@ def pretrain(
     progress: Progress,
 ) -> History:
     """Train backbone and feature head so that views of a sample agree and samples differ."""
+    if config.method not in METHODS:
+        raise ValueError(
+            f"`pretrain.method` must be one of {', '.join(METHODS)}, got {config.method!r}"
+        )
     if config.method == "none":
         return []
+    if views.config.n_views < 2:
+        raise ValueError(
+            f"`n_views` must be >= 2 for pretrain='tcr', got {views.config.n_views}; "
+            "try n_views=2 or pretrain='none'"
+        )
     params = [*network.backbone.parameters(), *network.feature_head.parameters()]
     optimizer: Any = fabric.setup_optimizers(_optimizer(params, config))
     batches = Batches(len(views), config.batch_size, generator)

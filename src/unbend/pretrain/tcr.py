@@ -40,13 +40,12 @@ def tcr_objective(Z_views: Tensor, eps_sq: float = 0.2, invariance: float = 60.0
         The paper does not print its λ. NMCE, where this objective comes from, has 30 beside
         R/2 (Li et al., 2022), hence 60 beside R.
     """
-    n_views = len(Z_views)
-    if Z_views.ndim != 3 or n_views < 2:
+    if Z_views.ndim != 3 or len(Z_views) < 2:
         raise ValueError(
             f"`Z_views` of tcr_objective must be (A, n, d) with A >= 2, got {tuple(Z_views.shape)}"
         )
     R = coding_rate(Z_views.mean(0), eps_sq)
-    pairs = [(a, b) for a in range(n_views) for b in range(a + 1, n_views)]
+    pairs = [(a, b) for b in range(len(Z_views)) for a in range(b)]
     cosines = [(Z_views[a] * Z_views[b]).sum(1).abs().mean() for a, b in pairs]
     cosine = sum(cosines[1:], start=cosines[0]) / len(cosines)
     return TCR(R + invariance * cosine, R, cosine)

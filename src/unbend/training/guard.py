@@ -6,22 +6,35 @@ import copy
 import math
 import warnings
 from collections import deque
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, NamedTuple
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from unbend.exceptions import CollapseWarning
+from unbend.networks import Head
 
-__all__ = ["Guard"]
+__all__ = ["Guard", "Trouble"]
+
+
+class Trouble(ArithmeticError):
+    """A step that must not be taken, and why."""
+
+
+class _Kept(NamedTuple):
+    step: int
+    best_rate: float
+    weights: dict[str, Any]
+    optimizers: list[dict[str, Any]]
 
 
 class Guard:
     """Keeps recent healthy states of a network and its optimisers, and restores them.
 
-    A step is unhealthy when its loss or a gradient is not finite, or when the features lose
+    A step is unhealthy when features, loss or a gradient are not finite, or when the features lose
     their diversity: the coding rate R falls below ``floor`` of its best value, measured from
     R₀ = log(1 + d/ε²), the rate of features that all point in one direction. The guard then
     restores a state from before the trouble and multiplies the learning rate by ``caution``.
@@ -66,12 +79,26 @@ class Guard:
         self.n_restores = 0
         self._since_kept = every
         # The older of two states: trouble may already be under way when it shows.
-        self._kept: deque[tuple[int, dict[str, Any], list[dict[str, Any]]]] = deque(maxlen=2)
+        self._kept: deque[_Kept] = deque(maxlen=2)
+
+    @contextmanager
+    def watching(self) -> Iterator[None]:
+        """Raise Trouble where a head returns numbers that are not finite.
+
+        The rates refuse such features as wrong input; during training they are a step too far.
+        """
+        heads = [module for module in self.network.modules() if isinstance(module, Head)]
+        handles = [head.register_forward_hook(_refuse_lost_numbers) for head in heads]
+        try:
+            yield
+        finally:
+            for handle in handles:
+                handle.remove()
 
     def trouble(self, loss: float, R: float) -> str | None:
         """What is wrong with a step of this loss and coding rate, or None."""
         if not (math.isfinite(loss) and math.isfinite(R)):
-            return f"the loss became {loss}"
+            return f"the loss became {loss} and R {R}"
         if self.best_rate - self.collapsed_rate > 0.5:  # less is no diversity to lose
             share = (R - self.collapsed_rate) / (self.best_rate - self.collapsed_rate)
             if share < self.floor:
@@ -82,6 +109,7 @@ class Guard:
         """Name a parameter whose gradient is not finite, or None."""
         for name, parameter in self.network.named_parameters():
             if parameter.grad is not None and not torch.isfinite(parameter.grad).all():
+                name = name.removeprefix("_forward_module.")  # Fabric's wrapper
                 return f"the gradient of {name} is not finite"
         return None
 
@@ -92,8 +120,9 @@ class Guard:
         if self._since_kept >= self.every:
             self._since_kept = 0
             self._kept.append(
-                (
+                _Kept(
                     step,
+                    self.best_rate,
                     {k: v.detach().clone() for k, v in self.network.state_dict().items()},
                     [copy.deepcopy(o.state_dict()) for o in self.optimizers],
                 )
@@ -107,9 +136,14 @@ class Guard:
             raise ValueError(
                 f"{self.stage}: {problem} in the first step; check the samples for extreme values"
             )
-        kept_step, weights, states = self._kept[0]
-        self.network.load_state_dict(weights)
-        for optimizer, state in zip(self.optimizers, states, strict=True):
+        kept = self._kept[0]
+        # Nothing that came after that state may count: not the younger state, and not a rate
+        # that the older one would look collapsed beside.
+        self._kept = deque([kept], maxlen=2)
+        self._since_kept = 0
+        self.best_rate = kept.best_rate
+        self.network.load_state_dict(kept.weights)
+        for optimizer, state in zip(self.optimizers, kept.optimizers, strict=True):
             optimizer.load_state_dict(copy.deepcopy(state))
             optimizer.zero_grad(set_to_none=True)
         going_on = self.n_restores <= self.max_restores
@@ -119,8 +153,13 @@ class Guard:
             else f"ended the stage there after {self.n_restores} attempts"
         )
         warnings.warn(
-            f"{self.stage}: {problem} at step {step}; restored step {kept_step} and {then}",
+            f"{self.stage}: {problem} at step {step}; restored step {kept.step} and {then}",
             CollapseWarning,
             stacklevel=4,
         )
         return going_on
+
+
+def _refuse_lost_numbers(module: nn.Module, inputs: Any, output: Tensor) -> None:
+    if not torch.isfinite(output).all():
+        raise Trouble("the features became infinite or NaN")

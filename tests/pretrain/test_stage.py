@@ -1,0 +1,168 @@
+import warnings
+
+import pytest
+import torch
+from tests.oracles.training import global_random_state_kept
+
+from unbend.config import NetworkConfig, PretrainConfig, ViewConfig
+from unbend.data import ViewSampler
+from unbend.devices import make_fabric
+from unbend.networks import Network, build_network
+from unbend.pretrain import pretrain, tcr_objective
+
+GIVEN = {"epochs": 30, "batch_size": 40, "optimizer": "adam", "lr": 1e-2, "invariance": 5.0}
+
+
+def groups(n: int = 80, p: int = 6) -> torch.Tensor:
+    """Noisy groups around four centres in the first half of the columns, noise in the others."""
+    generator = torch.Generator().manual_seed(0)
+    centres = 3 * torch.randn(4, p, generator=generator)
+    signal = centres.repeat(n // 4, 1) + 0.5 * torch.randn(n, p, generator=generator)
+    return torch.cat([signal, 3 * torch.randn(n, p, generator=generator)], 1)
+
+
+class Run:
+    """Stage 1 on a small problem, with what it saw."""
+
+    def __init__(self, X: torch.Tensor | None = None, seed: int = 0, **changes: object) -> None:
+        self.X = groups() if X is None else X
+        generator = torch.Generator().manual_seed(seed)
+        n_views, refresh = changes.pop("n_views", 2), changes.pop("refresh", 0)
+        head_norm = changes.pop("head_norm", True)
+        config = NetworkConfig(width=16, dim=8, head_width=32, head_norm=head_norm)
+        self.network = build_network(tuple(self.X.shape[1:]), config, seed)
+        self.network.normalize_like(self.X)
+        view_config = ViewConfig(n_views=n_views, n_neighbors=4, refresh=refresh)
+        self.views = ViewSampler(self.X, view_config, generator)
+        if self.X.ndim == 2:  # views agree in the first half of the columns only
+            self.views.refresh(self.X[:, : self.X.shape[1] // 2])
+        self.neighbors = self.views.neighbors
+        with torch.no_grad():
+            for _ in range(50):  # running statistics that fit, for a fair score before
+                self.network(self.X)
+        self.before = self.state()
+        self.score_before = self.score() if n_views > 1 else None
+        self.ticks: list[object] = []
+        fabric = make_fabric("cpu")
+        trained = fabric.setup_module(self.network)
+        trained.mark_forward_method("features")
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            self.history = pretrain(
+                trained,
+                self.views,
+                PretrainConfig(**{**GIVEN, **changes}),
+                generator=generator,
+                fabric=fabric,
+                progress=self.ticks.append,
+            )
+        self.warnings = [str(w.message) for w in caught]
+
+    def state(self) -> dict[str, torch.Tensor]:
+        return {k: v.detach().clone() for k, v in self.network.state_dict().items()}
+
+    def score(self) -> tuple[float, float]:
+        """R and the views' cosine on views that training does not share."""
+        generator = torch.Generator().manual_seed(99)
+        sampler = ViewSampler(self.X, self.views.config, generator)
+        sampler.neighbors = self.neighbors
+        drawn = sampler(torch.arange(len(self.X)))
+        Z = torch.stack([self.network.encode(x).Z for x in drawn])
+        tcr = tcr_objective(Z.clone(), 0.2)
+        return float(tcr.R), float(tcr.cosine)
+
+
+@pytest.mark.parametrize(
+    "changes", [{}, {"n_views": 3}, {"optimizer": "lars", "lr": 0.1, "epochs": 60}]
+)
+def test_samples_spread_and_views_agree(changes):
+    run = Run(**changes)
+    (R0, cosine0), (R, cosine) = run.score_before, run.score()
+    assert R > R0 + 1
+    assert cosine > cosine0 + 0.05
+    assert run.warnings == []
+
+
+def test_images_train_a_convolutional_network():
+    X = torch.rand(40, 1, 8, 8, generator=torch.Generator().manual_seed(0))
+    run = Run(X, epochs=15)
+    assert len(run.history) == 15
+    assert run.history[-1]["loss"] < run.history[0]["loss"] - 0.5
+
+
+def test_only_backbone_and_feature_head_move():
+    run = Run(epochs=2)
+    for name, value in run.state().items():
+        moved = not torch.equal(value, run.before[name])
+        assert moved == name.startswith(("backbone", "feature_head")), name
+
+
+def test_none_leaves_the_network_untouched():
+    run = Run(method="none")
+    assert run.history == []
+    assert all(torch.equal(v, run.before[k]) for k, v in run.state().items())
+
+
+def test_no_epochs_leave_the_weights_untouched():
+    run = Run(epochs=0)
+    assert run.history == []
+    assert all(torch.equal(v, run.before[k]) for k, v in run.state().items())
+
+
+def test_same_seed_same_weights_and_nothing_global():
+    with global_random_state_kept():
+        first, again, other = Run(epochs=3), Run(epochs=3), Run(epochs=3, seed=1)
+    assert all(torch.equal(v, again.state()[k]) for k, v in first.state().items())
+    assert [r["loss"] for r in first.history] == [r["loss"] for r in again.history]
+    assert first.history[0]["loss"] != other.history[0]["loss"]
+
+
+def test_history_follows_the_schedule():
+    run = Run(epochs=10, warmup=0.2)
+    assert [row["step"] for row in run.history] == list(range(20))
+    assert {row["stage"] for row in run.history} == {"stage 1"}
+    assert all(row["R_c"] is None for row in run.history)
+    rates = [row["lr"] for row in run.history]
+    assert rates[:4] == pytest.approx([0.0025, 0.005, 0.0075, 0.01])
+    assert rates[4:] == sorted(rates[4:], reverse=True)
+    assert len(run.ticks) == 20
+
+
+@pytest.mark.parametrize(("limits", "steps"), [({"min_steps": 50}, 50), ({"max_steps": 7}, 7)])
+def test_the_number_of_steps_keeps_to_its_limits(limits, steps):
+    assert len(Run(epochs=10, **limits).history) == steps
+
+
+def test_neighbors_are_looked_up_anew_as_often_as_asked(monkeypatch):
+    calls: list[torch.Tensor] = []
+    refresh = ViewSampler.refresh
+
+    def counted(self: ViewSampler, features: torch.Tensor) -> None:
+        calls.append(features)
+        refresh(self, features)
+
+    monkeypatch.setattr(ViewSampler, "refresh", counted)
+    run = Run(epochs=6, refresh=3)
+    assert len(calls) == 1 + 3  # the first is this test's own
+    assert not torch.equal(calls[1], calls[3])
+    assert isinstance(run.network, Network)
+    assert run.network.training
+
+
+@pytest.mark.parametrize("n", [2, 3, 5])
+def test_fewer_samples_than_a_batch(n):
+    run = Run(groups()[:n], epochs=3, batch_size=2)
+    assert all(torch.isfinite(p).all() for p in run.network.parameters())
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"optimizer": "sgd"}, "`pretrain.optimizer` must be lars or adam, got 'sgd'"),
+        ({"method": "moco"}, "`pretrain.method` must be one of tcr, none, got 'moco'"),
+        ({"n_views": 1}, "`n_views` must be >= 2 for pretrain='tcr', got 1; try"),
+    ],
+)
+def test_wrong_settings_are_named(changes, words):
+    with pytest.raises(ValueError, match=words):
+        Run(**changes)
