@@ -4,8 +4,8 @@ import pytest
 import torch
 from tests.oracles.training import global_random_state_kept
 
-from unbend.config import NetworkConfig, PretrainConfig, ViewConfig
-from unbend.data import ViewSampler
+from unbend.config import PRESETS, NetworkConfig, PretrainConfig, ViewConfig
+from unbend.data import ViewSampler, load_named, prepare
 from unbend.devices import make_fabric
 from unbend.networks import Network, build_network
 from unbend.pretrain import pretrain, tcr_objective
@@ -32,7 +32,12 @@ class Run:
         config = NetworkConfig(width=16, dim=8, head_width=32, head_norm=head_norm)
         self.network = build_network(tuple(self.X.shape[1:]), config, seed)
         self.network.normalize_like(self.X)
-        view_config = ViewConfig(n_views=n_views, n_neighbors=4, refresh=refresh)
+        view_config = ViewConfig(
+            n_views=n_views,
+            augmentation=PRESETS["images"].views.augmentation,
+            n_neighbors=4,
+            refresh=refresh,
+        )
         self.views = ViewSampler(self.X, view_config, generator)
         if self.X.ndim == 2:  # views agree in the first half of the columns only
             self.views.refresh(self.X[:, : self.X.shape[1] // 2])
@@ -84,10 +89,12 @@ def test_samples_spread_and_views_agree(changes):
 
 
 def test_images_train_a_convolutional_network():
-    X = torch.rand(40, 1, 8, 8, generator=torch.Generator().manual_seed(0))
-    run = Run(X, epochs=15)
-    assert len(run.history) == 15
-    assert run.history[-1]["loss"] < run.history[0]["loss"] - 0.5
+    samples, _ = prepare(load_named("digits").X[:60])
+    run = Run(samples, batch_size=60, epochs=30)
+    loss = [row["loss"] for row in run.history]
+    assert len(loss) == 30
+    assert sum(loss[-5:]) / 5 < sum(loss[:5]) / 5 - 0.5
+    assert run.warnings == []
 
 
 def test_only_backbone_and_feature_head_move():

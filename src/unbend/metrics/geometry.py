@@ -53,7 +53,10 @@ def largest_subspace_cosine(Z: ArrayLike, y: ArrayLike, energy: float = 0.95) ->
     if len(bases) < 2:
         raise ValueError("`y` has one cluster only; an angle needs two")
     pairs = [(a, b) for i, a in enumerate(bases) for b in bases[i + 1 :]]
-    return max(float(np.linalg.norm(a @ b.T, 2)) for a, b in pairs)
+    # Features that are all zero span nothing and make no angle.
+    return max(
+        (float(np.linalg.norm(a @ b.T, 2)) for a, b in pairs if len(a) and len(b)), default=0
+    )
 
 
 def similarity_blocks(Z: ArrayLike, y: ArrayLike) -> SimilarityBlocks:
@@ -75,7 +78,11 @@ def similarity_blocks(Z: ArrayLike, y: ArrayLike) -> SimilarityBlocks:
 
 
 def _features(Z: ArrayLike) -> torch.Tensor:
-    features = torch.as_tensor(np.asarray(Z)).double()
+    features = (
+        Z.detach().cpu().double()
+        if isinstance(Z, torch.Tensor)
+        else torch.from_numpy(np.array(Z, dtype=np.float64))
+    )
     if features.ndim != 2:
         raise ValueError(f"`Z` must be (n, d), got shape {tuple(features.shape)}")
     return features
@@ -89,4 +96,4 @@ def _match(Z: NDArray[Any], labels: NDArray[Any]) -> None:
 def _parts(Z: ArrayLike, y: ArrayLike) -> dict[Any, NDArray[np.float64]]:
     features, labels = _features(Z).numpy(), np.asarray(y)
     _match(features, labels)
-    return {label.item(): features[labels == label] for label in np.unique(labels)}
+    return {label: features[labels == label] for label in np.unique(labels).tolist()}
