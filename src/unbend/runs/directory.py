@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
-import json
+import shutil
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from unbend.runs.files import atomic_write
+from unbend.runs.files import TEMPORARY, atomic_write, to_json
 
 __all__ = ["RunDirectory"]
 
@@ -25,7 +25,8 @@ class RunDirectory:
     path : path
         Created when missing. A directory that holds something other than a run is refused.
     overwrite : bool, default=False
-        Allow an earlier run there to be replaced, file by file.
+        Allow an earlier run there to be replaced. It stays until the first file of the new run
+        is written and goes as a whole then: files of two runs never lie side by side.
     """
 
     FILES = ("labels.csv", "history.csv", "config.json", "metrics.json", "model")
@@ -35,6 +36,7 @@ class RunDirectory:
         if self.path.exists() and not self.path.is_dir():
             raise ValueError(f"{str(path)!r} is a file; name a directory for the run")
         there = {p.name for p in self.path.iterdir()} if self.path.exists() else set()
+        there = {name for name in there if not _is_leftover(name)}
         foreign = there - set(self.FILES)
         if foreign:
             raise ValueError(
@@ -46,6 +48,8 @@ class RunDirectory:
                 f"{str(path)!r} holds a run already; name a new directory or pass --overwrite"
             )
         self.path.mkdir(parents=True, exist_ok=True)
+        # By inode: a file or model that this run puts in the same place is not old.
+        self._old = {p: p.lstat().st_ino for p in self.path.iterdir()}
 
     def write_labels(
         self,
@@ -72,14 +76,33 @@ class RunDirectory:
 
     def write_json(self, name: str, tree: Mapping[str, Any]) -> None:
         """``config.json`` or ``metrics.json``."""
-        atomic_write(self.path / name, json.dumps(tree, indent=2, ensure_ascii=False) + "\n")
+        self._write(name, to_json(tree, indent=2) + "\n")
 
     def _write_csv(self, name: str, header: list[str], rows: Iterable[Iterable[Any]]) -> None:
         text = io.StringIO(newline="")
         writer = csv.writer(text)
         writer.writerow(header)
         writer.writerows(rows)
-        atomic_write(self.path / name, text.getvalue())
+        self._write(name, text.getvalue())
+
+    def _write(self, name: str, text: str) -> None:
+        self._clear_old()
+        atomic_write(self.path / name, text)
+
+    def _clear_old(self) -> None:
+        for path, inode in self._old.items():
+            if not path.exists() or path.lstat().st_ino != inode:
+                continue
+            if path.is_dir() and not path.is_symlink():
+                shutil.rmtree(path)
+            else:
+                path.unlink()
+        self._old = {}
+
+
+def _is_leftover(name: str) -> bool:
+    """Whether a killed run left this behind half written."""
+    return name.startswith(".") and name.endswith(TEMPORARY)
 
 
 def _cell(text: str) -> str:

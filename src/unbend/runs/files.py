@@ -1,28 +1,39 @@
-"""Files that are either complete or absent."""
+"""Files that are either complete or absent.
+
+What is being written has a name that starts with a dot and ends with ``.tmp``; after a kill such
+a leftover may be deleted.
+"""
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
-__all__ = ["atomic_directory", "atomic_write"]
+import numpy as np
+
+__all__ = ["TEMPORARY", "atomic_directory", "atomic_write", "to_json"]
+
+TEMPORARY = ".tmp"
 
 
 def atomic_write(path: str | Path, content: str | bytes) -> None:
     """Write a file so that a crash leaves the old content or the new, never a part."""
     path = Path(path)
-    data = content.encode() if isinstance(content, str) else content
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    # File names that are not Unicode arrive as lone surrogates: write them as text
+    data = content.encode(errors="backslashreplace") if isinstance(content, str) else content
+    handle, name = tempfile.mkstemp(TEMPORARY, f".{path.name}.", path.parent)
     try:
         with os.fdopen(handle, "wb") as file:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
-        os.chmod(name, 0o644)
+        os.chmod(name, 0o666 & ~_umask())
         os.replace(name, path)
     except BaseException:
         Path(name).unlink(missing_ok=True)
@@ -36,17 +47,46 @@ def atomic_directory(path: str | Path) -> Iterator[Path]:
     An existing directory is replaced only after the new one is complete.
     """
     path = Path(path)
+    path = path.resolve() if path.is_symlink() else path  # replace what a link points to
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = Path(tempfile.mkdtemp(dir=path.parent, prefix=f".{path.name}."))
+    temporary = Path(tempfile.mkdtemp(TEMPORARY, f".{path.name}.", path.parent))
     try:
         yield temporary
-        temporary.chmod(0o755)
-        if path.is_dir() and not path.is_symlink():
-            retired = Path(tempfile.mkdtemp(dir=path.parent, prefix=f".{path.name}.old."))
-            os.replace(path, retired / "old")
-            os.replace(temporary, path)
-            shutil.rmtree(retired, ignore_errors=True)
-        else:
-            os.replace(temporary, path)
+        temporary.chmod(0o777 & ~_umask())
+        _replace_directory(temporary, path)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
+
+
+def _replace_directory(new: Path, path: Path) -> None:
+    if not path.is_dir():
+        os.replace(new, path)
+        return
+    retired = Path(tempfile.mkdtemp(TEMPORARY, f".{path.name}.old.", path.parent))
+    try:
+        os.replace(path, retired / "old")
+        os.replace(new, path)
+    except BaseException:
+        if (retired / "old").exists():
+            os.replace(retired / "old", path)
+        retired.rmdir()
+        raise
+    shutil.rmtree(retired, ignore_errors=True)
+
+
+def _umask() -> int:
+    """The user's rule for new files; it can only be read by setting it."""
+    mask = os.umask(0o077)
+    os.umask(mask)
+    return mask
+
+
+def to_json(tree: Any, **options: Any) -> str:
+    """JSON of plain data, NumPy's numbers and arrays included."""
+    return json.dumps(tree, default=_plain, ensure_ascii=False, **options)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, (np.generic, np.ndarray)):
+        return value.tolist()
+    raise TypeError(f"{type(value).__name__} cannot be written as JSON: {value!r}")

@@ -6,11 +6,12 @@ import json
 from pathlib import Path
 from typing import Any
 
+import torch
 from safetensors import SafetensorError
 from safetensors.torch import load, save
 from torch import Tensor
 
-from unbend.runs.files import atomic_directory, atomic_write
+from unbend.runs.files import atomic_directory, atomic_write, to_json
 
 __all__ = ["FORMAT", "read_model", "write_model"]
 
@@ -35,8 +36,12 @@ def write_model(path: str | Path, tensors: dict[str, Tensor], values: dict[str, 
                 f"cannot save a model at {str(path)!r}: it holds other files "
                 f"({sorted(foreign)[0]!r}); name a new directory"
             )
-    tensors = {name: t.detach().cpu().contiguous() for name, t in tensors.items()}
-    text = json.dumps({"format": FORMAT, **values}, indent=1, allow_nan=False)
+    # Copies, since safetensors refuses tensors that share memory.
+    tensors = {
+        name: t.detach().cpu().clone(memory_format=torch.contiguous_format)
+        for name, t in tensors.items()
+    }
+    text = to_json({"format": FORMAT, **values}, indent=1, allow_nan=False)
     with atomic_directory(path) as folder:
         atomic_write(folder / _TENSORS, save(tensors))
         atomic_write(folder / _VALUES, text)
@@ -50,7 +55,7 @@ def read_model(path: str | Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
             raise ValueError(f"{str(path)!r} is not a saved model: {name} is missing")
     try:
         values = json.loads((path / _VALUES).read_text(encoding="utf-8"))
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+    except (json.JSONDecodeError, UnicodeDecodeError, RecursionError) as error:
         raise ValueError(f"{str(path / _VALUES)!r} is damaged: {error}") from error
     if not isinstance(values, dict) or values.get("format") != FORMAT:
         found = values.get("format") if isinstance(values, dict) else None
