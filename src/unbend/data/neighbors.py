@@ -17,7 +17,7 @@ def nearest_neighbors(X: Tensor, k: int, block: int = 1024) -> Tensor:
     >>> nearest_neighbors(torch.tensor([[0.0], [1.0], [5.0]]), 1).ravel().tolist()
     [1, 0, 1]
     """
-    X = X.flatten(1)
+    X = X.detach().flatten(1)
     n = len(X)
     k = min(k, n - 1)
     if k < 1:
@@ -27,9 +27,11 @@ def nearest_neighbors(X: Tensor, k: int, block: int = 1024) -> Tensor:
     X = X - X.mean(0)
     squared = X.square().sum(1)
     found = torch.empty(n, k, dtype=torch.long, device=X.device)
+    room = X.new_empty(min(block, n), n)
     for start in range(0, n, block):
         rows = torch.arange(start, min(start + block, n), device=X.device)
-        distance = squared - 2 * (X[rows] @ X.T)  # plus a constant per row
+        # |x|² - 2 xᵀx', which lacks a constant per row, in one pass over memory.
+        distance = torch.addmm(squared, X[rows], X.T, alpha=-2, out=room[: len(rows)])
         distance[torch.arange(len(rows), device=X.device), rows] = torch.inf
         found[rows] = distance.topk(k, largest=False).indices
     return found
