@@ -112,7 +112,7 @@ def test_encode_is_forward_in_evaluation_mode_whatever_the_batch(backbone, batch
     network.eval()
     with torch.no_grad():
         for a, b in zip(found, network(X), strict=True):
-            torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-5)
+            torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-5, check_dtype=False)
 
 
 @pytest.mark.parametrize("backbone_trains", [True, False])
