@@ -85,7 +85,7 @@ class MLC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseE
     train_backbone : bool, optional
         Let stage 2 train the backbone too.
     settings : dict, optional
-        Any other knob by its dotted name, as in ``{"pretrain.invariance": 30}``; see
+        Any other knob by its dotted name, as in ``{"pretrain.invariance": 0.5}``; see
         :mod:`unbend.config`.
     max_clusters : int, optional
         Largest number that ``n_clusters="auto"`` considers.

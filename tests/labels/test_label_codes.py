@@ -230,8 +230,8 @@ def test_method_follows_the_number_of_samples() -> None:
 @pytest.mark.parametrize(
     ("change", "error", "message"),
     [
-        ({"n_clusters": 1}, ValueError, "`n_clusters` must be from 2 to 1000, got 1"),
-        ({"n_clusters": 1001}, ValueError, "`n_clusters` must be from 2 to 1000, got 1001"),
+        ({"n_clusters": 0}, ValueError, "`n_clusters` must be from 1 to 1000, got 0"),
+        ({"n_clusters": 1001}, ValueError, "`n_clusters` must be from 1 to 1000, got 1001"),
         ({"n_clusters": 2.5}, TypeError, "`n_clusters` must be an integer, got 2.5"),
         ({"n_clusters": "all"}, TypeError, "`n_clusters` must be an integer, got 'all'"),
         ({"eta": 0.0}, ValueError, "`eta` of label_codes must be > 0, got 0.0; try 0.175"),
@@ -283,3 +283,14 @@ def test_new_samples_of_another_width() -> None:
 def test_unit_rows_are_not_copied() -> None:
     C = torch.from_numpy(data().C)
     assert unit_rows("C", C, "test").data_ptr() == C.data_ptr()
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_one_cluster_is_given_with_a_warning(method: str) -> None:
+    """scikit-learn's contract asks for k = 1; the trivial answer is not given in silence."""
+    C = data().C
+    with pytest.warns(UnbendWarning, match="`n_clusters` = 1 puts all samples together"):
+        one = label_codes(C, C, 1, eta=ETA, method=method)
+    assert (one.labels == 0).all()
+    assert (one.predict_proba(C[:5]) == 1).all()
+    assert one.merge_tree.shape == (0, 4)

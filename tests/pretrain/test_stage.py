@@ -10,7 +10,7 @@ from unbend.devices import make_fabric
 from unbend.networks import Network, build_network
 from unbend.pretrain import pretrain, tcr_objective
 
-GIVEN = {"epochs": 30, "batch_size": 40, "optimizer": "adam", "lr": 1e-2, "invariance": 5.0}
+GIVEN = {"epochs": 30, "batch_size": 40, "optimizer": "adam", "lr": 1e-2, "invariance": 0.6}
 
 
 def groups(n: int = 80, p: int = 6) -> torch.Tensor:

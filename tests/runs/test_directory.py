@@ -60,7 +60,7 @@ def test_lengths_that_differ_write_nothing(tmp_path):
     run = RunDirectory(tmp_path / "run")
     with pytest.raises(ValueError, match="zip"):
         run.write_labels(["a", "b"], np.zeros(3, int), np.zeros(3), np.zeros(3))
-    assert list(run.path.iterdir()) == []
+    assert not run.path.exists()
 
 
 def test_history_has_a_row_per_step_and_blanks(tmp_path):
@@ -100,7 +100,10 @@ def names(path) -> list[str]:
 
 
 def test_missing_parents_are_made(tmp_path):
-    assert RunDirectory(tmp_path / "a" / "b" / "run").path.is_dir()
+    run = RunDirectory(tmp_path / "a" / "b" / "run")
+    assert not run.path.parent.exists()  # nothing is left behind by a run that never wrote
+    run.write_json("config.json", {"seed": 0})
+    assert (tmp_path / "a" / "b" / "run" / "config.json").is_file()
 
 
 @pytest.mark.parametrize("overwrite", [True, False])

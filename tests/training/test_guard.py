@@ -35,7 +35,7 @@ def walk(toy: SimpleNamespace, steps: range, rate: float = 20.0) -> None:
     for step in steps:
         with torch.no_grad():
             toy.network.weight.fill_(step)
-        toy.guard.healthy(step, rate)
+        toy.guard.healthy(step, 0.0, rate)
 
 
 def restore(toy: SimpleNamespace, step: int) -> tuple[bool, str, float]:
@@ -64,9 +64,9 @@ def test_what_came_after_the_restored_state_is_forgotten():
 
 def test_a_restored_state_is_not_measured_by_what_came_later():
     case = toy()
-    case.guard.healthy(0, LEAST + 1)
+    case.guard.healthy(0, 0.0, LEAST + 1)
     for step in range(1, 9):
-        case.guard.healthy(step, LEAST + 20)
+        case.guard.healthy(step, 0.0, LEAST + 20)
     assert "collapsed" in case.guard.trouble(0.0, LEAST + 1)
     restore(case, 9)
     assert case.guard.trouble(0.0, LEAST + 1) is None
@@ -76,7 +76,7 @@ def test_optimizer_state_goes_back_with_the_weights():
     case = toy(every=1)
     momenta = []
     for step in range(4):
-        case.guard.healthy(step, 20.0)
+        case.guard.healthy(step, 0.0, 20.0)
         momenta.append(dict(case.optimizer.state_dict()["state"].get(0, {})))
         momenta[-1] = {k: v.clone() for k, v in momenta[-1].items()}
         case.network.weight.grad = torch.full((1, 1), 1.0 + step)

@@ -37,7 +37,9 @@ class Table:
             table.add_column(name, justify="left" if k == 0 else "right", no_wrap=True)
         for row in self.rows:
             table.add_row(*row)
-        Console().print(table)
+        console = Console()
+        # A table cut off at the edge is worthless: let it run over where there is no terminal.
+        console.print(table) if console.is_terminal else Console(width=160).print(table)
 
     def markdown(self) -> str:
         """As a markdown table."""

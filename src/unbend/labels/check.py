@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
+
+from unbend.exceptions import UnbendWarning
 
 __all__ = ["check_choices", "check_positive", "check_width", "unit_rows"]
 
@@ -62,7 +66,10 @@ def check_choices(
         if max_clusters is not None:
             _check_count("max_clusters", max_clusters, 3, n - 2, "leave it out")
     else:
-        _check_count("n_clusters", n_clusters, 2, n, 'or "auto"')
+        _check_count("n_clusters", n_clusters, 1, n, 'or "auto"')
+        if n_clusters == 1:  # scikit-learn's contract asks for it; nobody else should
+            message = '`n_clusters` = 1 puts all samples together; take 2 or more, or "auto"'
+            warnings.warn(message, UnbendWarning, stacklevel=4)
     if n_landmarks is not None:
         if method in ("dense", "blocks"):
             raise ValueError(f'`n_landmarks` has no use with `method` = "{method}"; leave it out')

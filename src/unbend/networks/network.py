@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from typing import NamedTuple
 
 import torch
@@ -70,14 +71,16 @@ class Network(nn.Module):
 
     @torch.inference_mode()
     def encode(self, samples: Tensor, batch_size: int = 1024) -> Output:
-        """Features and codes of many samples, in evaluation mode, batch by batch."""
-        modes = [(module, module.training) for module in self.modules()]
-        self.eval()
-        try:
-            parts = [self(x.to(self.mean.device)) for x in torch.split(samples, batch_size)]
-        finally:
-            for module, training in modes:  # stage 2 trains heads on a backbone at rest
-                module.training = training
+        """Features and codes of many samples, in evaluation mode, batch by batch.
+
+        Vectors are encoded in float64, which is cheap for them: what a sample gets does then not
+        depend on the company it comes in. Images are encoded in the network's own precision.
+        """
+        network = copy.deepcopy(self).eval()
+        if samples.ndim == 2 and self.mean.device.type != "mps":  # mps has no float64
+            network = network.double()
+        like = network.mean
+        parts = [network(x.to(like)) for x in torch.split(samples, batch_size)]
         return Output(torch.cat([p.Z for p in parts]), torch.cat([p.C for p in parts]))
 
 

@@ -50,12 +50,14 @@ def pretrain(
     )
     renewals = {round(total * r / (views.config.refresh + 1)) for r in _renewals(views)}
 
+    weight = config.invariance * network.feature_head.dim
+
     def compute(step: int) -> Terms:
         if step in renewals:
             views.refresh(network.encode(views.samples).Z)
         X = views(next(batches))
         Z = torch.stack([network.features(x) for x in X]).float()
-        tcr = tcr_objective(Z, config.eps_sq, config.invariance)
+        tcr = tcr_objective(Z, config.eps_sq, weight)
         return Terms(-tcr.value, tcr.R, None, Z.mean(0))
 
     network.train()

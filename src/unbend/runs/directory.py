@@ -23,7 +23,7 @@ class RunDirectory:
     Parameters
     ----------
     path : path
-        Created when missing. A directory that holds something other than a run is refused.
+        Created at the first write. A directory that holds something other than a run is refused.
     overwrite : bool, default=False
         Allow an earlier run there to be replaced. It stays until the first file of the new run
         is written and goes as a whole then: files of two runs never lie side by side.
@@ -47,9 +47,9 @@ class RunDirectory:
             raise ValueError(
                 f"{str(path)!r} holds a run already; name a new directory or pass --overwrite"
             )
-        self.path.mkdir(parents=True, exist_ok=True)
         # By inode: a file or model that this run puts in the same place is not old.
-        self._old = {p: p.lstat().st_ino for p in self.path.iterdir()}
+        old = self.path.iterdir() if self.path.exists() else ()
+        self._old = {p: p.lstat().st_ino for p in old}
 
     def write_labels(
         self,
@@ -87,6 +87,7 @@ class RunDirectory:
 
     def _write(self, name: str, text: str) -> None:
         self._clear_old()
+        self.path.mkdir(parents=True, exist_ok=True)
         atomic_write(self.path / name, text)
 
     def _clear_old(self) -> None:

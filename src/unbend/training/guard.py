@@ -27,6 +27,7 @@ class Trouble(ArithmeticError):
 class _Kept(NamedTuple):
     step: int
     best_rate: float
+    best_gain: float
     weights: dict[str, Any]
     optimizers: list[dict[str, Any]]
 
@@ -36,8 +37,8 @@ class Guard:
 
     A step is unhealthy when features, loss or a gradient are not finite, or when the features lose
     their diversity: the coding rate R falls below ``floor`` of its best value, measured from
-    R₀ = log(1 + d/ε²), the rate of features that all point in one direction. The guard then
-    restores a state from before the trouble and multiplies the learning rate by ``caution``.
+    R₀ = log(1 + d/ε²), the rate of features that all point in one direction; or when the
+    objective itself falls below ``floor`` of its best. The guard then restores a state from before the trouble and multiplies the learning rate by ``caution``.
 
     Parameters
     ----------
@@ -74,7 +75,7 @@ class Guard:
         self.collapsed_rate = math.log1p(dim / eps_sq)
         self.every, self.floor, self.caution = every, floor, caution
         self.max_restores = max_restores
-        self.best_rate = -math.inf
+        self.best_rate = self.best_gain = -math.inf
         self.lr_factor = 1.0
         self.n_restores = 0
         self._since_kept = every
@@ -103,6 +104,9 @@ class Guard:
             share = (R - self.collapsed_rate) / (self.best_rate - self.collapsed_rate)
             if share < self.floor:
                 return f"the features collapsed (R fell from {self.best_rate:.1f} to {R:.1f})"
+        # In stage 2 a membership that became uniform shows here: R_c is R then, and no gain is left.
+        if self.best_gain > 0.5 and -loss < self.floor * self.best_gain:
+            return f"the objective fell from {self.best_gain:.1f} to {-loss:.1f}"
         return None
 
     def bad_gradient(self) -> str | None:
@@ -113,9 +117,10 @@ class Guard:
                 return f"the gradient of {name} is not finite"
         return None
 
-    def healthy(self, step: int, R: float) -> None:
+    def healthy(self, step: int, loss: float, R: float) -> None:
         """Record a healthy step, before its update; keep its state now and then."""
         self.best_rate = max(self.best_rate, R)
+        self.best_gain = max(self.best_gain, -loss)
         self._since_kept += 1
         if self._since_kept >= self.every:
             self._since_kept = 0
@@ -123,6 +128,7 @@ class Guard:
                 _Kept(
                     step,
                     self.best_rate,
+                    self.best_gain,
                     {k: v.detach().clone() for k, v in self.network.state_dict().items()},
                     [copy.deepcopy(o.state_dict()) for o in self.optimizers],
                 )
@@ -141,7 +147,7 @@ class Guard:
         # that the older one would look collapsed beside.
         self._kept = deque([kept], maxlen=2)
         self._since_kept = 0
-        self.best_rate = kept.best_rate
+        self.best_rate, self.best_gain = kept.best_rate, kept.best_gain
         self.network.load_state_dict(kept.weights)
         for optimizer, state in zip(self.optimizers, kept.optimizers, strict=True):
             optimizer.load_state_dict(copy.deepcopy(state))

@@ -79,10 +79,10 @@ def _differentiate(
     """Terms of one step with their gradients in place, or Trouble."""
     with guard.watching():
         terms = compute(step)
-    R = float(terms.R.detach())
-    problem = guard.trouble(float(terms.loss.detach()), R)
+    loss, R = float(terms.loss.detach()), float(terms.R.detach())
+    problem = guard.trouble(loss, R)
     if problem is None:
-        guard.healthy(step, R)
+        guard.healthy(step, loss, R)
         for optimizer in optimizers:
             optimizer.zero_grad(set_to_none=True)
         fabric.backward(terms.loss)

@@ -1,0 +1,35 @@
+"""Python in the README and the docs runs as it stands."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+SNIPPETS = [
+    pytest.param(code, id=f"{page.name}-{number}")
+    for page in PAGES
+    for number, code in enumerate(re.findall(r"```python\n(.*?)```", page.read_text(), re.DOTALL))
+]
+
+
+@pytest.mark.parametrize("code", SNIPPETS)
+def test_snippet_runs(code, tmp_path, monkeypatch):
+    """No error, in an empty directory."""
+    monkeypatch.chdir(tmp_path)
+    exec(compile(code, "<snippet>", "exec"), {"__name__": "snippet"})
+
+
+def test_links_between_pages_lead_somewhere():
+    """Relative links and pictures exist."""
+    for page in PAGES:
+        for target in re.findall(r"\]\(([^)#:]+)\)", page.read_text()):
+            assert (page.parent / target).exists(), f"{page.name} links to {target}"
+
+
+def test_readme_names_the_two_commands():
+    """The README's commands are targets of the Makefile."""
+    makefile = (ROOT / "Makefile").read_text()
+    for command in re.findall(r"\$ make (\w+)", (ROOT / "README.md").read_text()):
+        assert f"\n{command}:" in makefile
