@@ -188,7 +188,7 @@ _GENTLE = Augmentation(
 # yet, far below groups have merged. Augmentation works against invariance, so images need less
 # weight than vectors.
 PRESETS: dict[str, Config] = {
-    "paper": Config(),
+    "paper": Config(network=NetworkConfig(backbone="resnet18")),
     "images": Config(
         preset="images",
         views=ViewConfig(augmentation=_GENTLE, n_neighbors=10),

@@ -55,7 +55,10 @@ WRONG = [
     (["cluster", "blobs.npy", "-k", "500"], "n_clusters=500 of MLC must be at most n_samples=120"),
     (["cluster", "blobs.npy", "--device", "abacus"], "`device` 'abacus' is not here"),
     (["cluster", "blobs.npy", "--sed", "1"], "--seed"),
-    (["cluster", "blobs.npy", "--compare"], "--compare needs true labels, and 'blobs.npy' has none"),
+    (
+        ["cluster", "blobs.npy", "--compare"],
+        "--compare needs true labels, and 'blobs.npy' has none",
+    ),
     (["cluster", "text.npy"], "cannot read 'text.npy': it is not a plain array of numbers"),
     (["cluster", "pickled.npy"], "cannot read 'pickled.npy': it is not a plain array of numbers"),
     (["cluster", "notes.txt"], "cannot read 'notes.txt': only .npy files and named sets"),

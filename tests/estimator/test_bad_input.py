@@ -62,7 +62,10 @@ WRONG_SAMPLES = [
     (X[:, 0], "Expected 2D array, got 1D array instead"),
     (X + 1j, "Complex data not supported"),
     (np.array([["a", "b"], ["c", "d"]]), "could not convert string to float"),
-    (X[None, None, None], "X must have 2 dimensions .* or 3 or 4 .* got shape \\(1, 1, 1, 30, 4\\)"),
+    (
+        X[None, None, None],
+        "X must have 2 dimensions .* or 3 or 4 .* got shape \\(1, 1, 1, 30, 4\\)",
+    ),
     (IMAGES[:1], "Found array with 1 sample"),
     (IMAGES[:, :3, :3], "images must be at least 4 pixels wide and high, got \\(3, 3\\)"),
     (np.zeros((30, 8, 8, 3)), "images must have 1 or 3 channels, got 8; move the channels first"),
@@ -105,7 +108,7 @@ def test_new_samples_of_another_kind_are_refused(on_vectors, on_images):
         on_vectors.predict(IMAGES)
     with pytest.raises(ValueError, match="but the model was fitted on images of shape"):
         on_images.predict(X)
-    with pytest.raises(ValueError, match="samples of shape .1, 9, 9., but the model was fitted"):
+    with pytest.raises(ValueError, match=r"samples of shape .1, 9, 9., but the model was fitted"):
         on_images.predict(np.zeros((2, 9, 9), np.uint8))
     with pytest.raises(ValueError, match="dtype float64, but the model was fitted on uint8"):
         on_images.predict(IMAGES / 255)

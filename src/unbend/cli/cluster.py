@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from unbend.data import NAMED_SETS, NamedSet, load_named
 from unbend.estimator import MLC
+from unbend.experiments.digits import Result
 from unbend.experiments.digits import compare as compare_methods
 from unbend.metrics import chance_scores, clustering_scores
 from unbend.runs import RunDirectory
@@ -45,7 +46,7 @@ def cluster_input(
     seconds = time.perf_counter() - start
     _write(run, model, X, data, seed)
     if compare and data is not None:
-        compare_methods(data, {"MLC (unbend)": lambda s: model.labels_}, [seed]).print()
+        compare_methods(data, {"MLC (unbend)": [Result(model.labels_, seconds)]}).print()
     return (
         f"{len(X)} samples in {model.n_clusters_} clusters, {seconds:.0f} s; run written to {out}/"
     )

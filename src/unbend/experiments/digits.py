@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,11 +14,18 @@ from numpy.typing import NDArray
 from unbend.data import NamedSet, load_named
 from unbend.estimator import MLC
 from unbend.experiments.tables import SCORE_COLUMNS, Table, mean_sd, score_cells
-from unbend.metrics import Scores, chance_scores, clustering_scores
+from unbend.metrics import chance_scores, clustering_scores
 
-__all__ = ["compare", "run"]
+__all__ = ["Result", "compare", "run", "timed"]
 
 Labels = NDArray[np.int64]
+
+
+class Result(NamedTuple):
+    """Labels of one run and the seconds it took."""
+
+    labels: Labels
+    seconds: float
 
 
 def run(*, seeds: int = 5, out: Path | None = None, verbose: bool = True) -> Table:
@@ -28,43 +36,38 @@ def run(*, seeds: int = 5, out: Path | None = None, verbose: bool = True) -> Tab
         model = MLC(n_clusters=data.n_classes, random_state=seed, verbose=int(verbose))
         return model.fit(data.X).labels_
 
-    table = compare(data, {"MLC (unbend)": mlc}, range(seeds))
+    table = compare(data, {"MLC (unbend)": [timed(mlc, seed) for seed in range(seeds)]})
     if out is not None:
         out.mkdir(parents=True, exist_ok=True)
         table.write(out / "digits")
     return table
 
 
-def compare(
-    data: NamedSet, methods: dict[str, Callable[[int], Labels]], seeds: Sequence[int]
-) -> Table:
-    """Score methods (seed → labels) beside the classics on the same samples."""
+def timed(fit: Callable[[int], Labels], seed: int) -> Result:
+    """Run a method and look at the clock."""
+    start = time.perf_counter()
+    labels = fit(seed)
+    return Result(labels, time.perf_counter() - start)
+
+
+def compare(data: NamedSet, results: dict[str, list[Result]]) -> Table:
+    """Score results (one per seed) beside the classics on the same samples and as many seeds."""
     flat = data.X.reshape(len(data.X), -1).astype(np.float64)
-    k = data.n_classes
-    rows: list[list[str]] = []
-    methods = methods | {
-        "k-means": lambda seed: _kmeans(flat, k, seed),
-        "spectral clustering": lambda seed: _spectral(flat, k, seed),
-    }
-    last: Labels | None = None
-    for name, fit in methods.items():
-        scores: list[Scores] = []
-        seconds = []
-        for seed in seeds:
-            start = time.perf_counter()
-            labels = fit(seed)
-            seconds.append(time.perf_counter() - start)
-            scores.append(clustering_scores(data.y, labels))
-            last = labels if last is None else last
-        rows.append([name, *score_cells(scores), mean_sd(seconds, 1)])
-    if last is not None:
-        chance = chance_scores(data.y, last)
-        rows.append(["chance, sizes of the first row", *score_cells([chance]), ""])
-    caption = (
-        f"{data.name}: n = {len(data.y)}, split = {data.split}, k = {k}, {len(seeds)} seed"
-        + ("s, mean ± sd" if len(seeds) > 1 else "")
-    )
+    k, n_seeds = data.n_classes, max(map(len, results.values()))
+    first = next(iter(results.values()))[0].labels
+    for name, fit in (("k-means", _kmeans), ("spectral clustering", _spectral)):
+        classic = partial(fit, flat, k)
+        results = {**results, name: [timed(classic, seed) for seed in range(n_seeds)]}
+    rows = [_row(name, data, found) for name, found in results.items()]
+    rows.append(["chance, sizes of row 1", *score_cells([chance_scores(data.y, first)]), ""])
+    seeds = f"{n_seeds} seeds, mean ± sd" if n_seeds > 1 else "1 seed"
+    caption = f"{data.name}: n = {len(data.y)}, split = {data.split}, k = {k}, {seeds}"
     return Table(caption, ["method", *SCORE_COLUMNS, "seconds"], rows)
+
+
+def _row(name: str, data: NamedSet, found: list[Result]) -> list[str]:
+    scores = [clustering_scores(data.y, result.labels) for result in found]
+    return [name, *score_cells(scores), mean_sd([result.seconds for result in found], 1)]
 
 
 def _kmeans(X: NDArray[Any], k: int, seed: int) -> Labels:

@@ -39,7 +39,7 @@ class Table:
             table.add_row(*row)
         console = Console()
         # A table cut off at the edge is worthless: let it run over where there is no terminal.
-        console.print(table) if console.is_terminal else Console(width=160).print(table)
+        (console if console.is_terminal else Console(width=160)).print(table)
 
     def markdown(self) -> str:
         """As a markdown table."""

@@ -35,10 +35,11 @@ class _Kept(NamedTuple):
 class Guard:
     """Keeps recent healthy states of a network and its optimisers, and restores them.
 
-    A step is unhealthy when features, loss or a gradient are not finite, or when the features lose
-    their diversity: the coding rate R falls below ``floor`` of its best value, measured from
-    R₀ = log(1 + d/ε²), the rate of features that all point in one direction; or when the
-    objective itself falls below ``floor`` of its best. The guard then restores a state from before the trouble and multiplies the learning rate by ``caution``.
+    A step is unhealthy when its loss or a gradient is not finite; when the features lose their
+    diversity, that is when the coding rate R falls below ``floor`` of its best value, measured
+    from R₀ = log(1 + d/ε²), the rate of features that all point in one direction; or when the
+    objective itself falls below ``floor`` of its best. The guard then restores a state from
+    before the trouble and multiplies the learning rate by ``caution``.
 
     Parameters
     ----------
@@ -104,7 +105,7 @@ class Guard:
             share = (R - self.collapsed_rate) / (self.best_rate - self.collapsed_rate)
             if share < self.floor:
                 return f"the features collapsed (R fell from {self.best_rate:.1f} to {R:.1f})"
-        # In stage 2 a membership that became uniform shows here: R_c is R then, and no gain is left.
+        # A membership that became uniform in stage 2 shows here: R_c is R then, no gain is left.
         if self.best_gain > 0.5 and -loss < self.floor * self.best_gain:
             return f"the objective fell from {self.best_gain:.1f} to {-loss:.1f}"
         return None
