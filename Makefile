@@ -3,7 +3,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test test-slow lint format digits figure1 bench-objective bench-labels clean
+.PHONY: demo test test-slow lint format recipe digits figure1 bench-objective bench-labels clean
 
 # As an environment variable the constraints hold for the build environment too.
 $(STAMP): pyproject.toml constraints.txt
@@ -30,6 +30,9 @@ lint: $(STAMP)
 format: $(STAMP)
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+
+recipe: $(STAMP)  ## how the preset for small images was chosen, without labels
+	$(BIN)/unbend reproduce recipe -o runs/results
 
 digits: $(STAMP)  ## the table of the README: the whole pipeline over five seeds
 	$(BIN)/unbend reproduce digits --seeds 5 -o runs/results

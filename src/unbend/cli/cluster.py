@@ -46,7 +46,7 @@ def cluster_input(
     seconds = time.perf_counter() - start
     _write(run, model, X, data, seed)
     if compare and data is not None:
-        compare_methods(data, {"MLC (unbend)": [Result(model.labels_, seconds)]}).print()
+        compare_methods(data, {"MLC": [Result(model.labels_, seconds)]}).print()
     return (
         f"{len(X)} samples in {model.n_clusters_} clusters, {seconds:.0f} s; run written to {out}/"
     )

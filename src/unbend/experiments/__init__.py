@@ -11,6 +11,7 @@ __all__ = ["EXPERIMENTS", "experiment"]
 EXPERIMENTS = {
     "figure1": "stages 0, 1 and 2 on two manifolds on the sphere (Fig. 1)",
     "digits": "MLC beside k-means and spectral clustering on scikit-learn's digits",
+    "recipe": "how the preset for small images was chosen, without labels",
 }
 
 

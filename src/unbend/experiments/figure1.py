@@ -114,7 +114,8 @@ def draw(X: NDArray[np.float64], y: NDArray[np.int64], found: list[Stage]) -> An
         from matplotlib.figure import Figure
     except ImportError as error:
         raise ImportError("the picture needs matplotlib: pip install 'unbend[plot]'") from error
-    figure = Figure(figsize=(14, 4), layout="constrained")
+    figure = Figure(figsize=(14, 4.2))
+    figure.subplots_adjust(left=0, right=1, bottom=0, top=0.86, wspace=0)
     panels = [
         ("samples X", X, ""),
         *((n, s.Z, _note(s)) for n, s in zip(NAMES, found, strict=True)),
