@@ -5,6 +5,7 @@ Nothing here imports torch, so that help is instant; each command imports what i
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 
@@ -16,6 +17,10 @@ from unbend.experiments import EXPERIMENTS
 __all__ = ["main"]
 
 BAD_INPUT, INTERRUPTED = 2, 130
+
+# Read by OpenMP when torch is loaded. Threads that spin while they wait make a run several times
+# slower as soon as another program wants a core; sleeping costs little on an idle machine.
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 
 class _Group(click.Group):
