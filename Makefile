@@ -17,8 +17,9 @@ $(STAMP): pyproject.toml constraints.txt
 demo: $(STAMP)  ## cluster 1,797 handwritten digits, beside k-means and spectral clustering
 	$(BIN)/unbend cluster digits -k 10 --compare --overwrite -o runs/digits
 
+# One thread: the problems of the tests are too small for two.
 test: lint  ## everything that CI runs
-	$(BIN)/python -m pytest -m "not slow"
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m "not slow"
 
 test-slow: $(STAMP)  ## the long tests
 	$(BIN)/python -m pytest -m slow --timeout 3600

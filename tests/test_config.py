@@ -66,7 +66,7 @@ def test_presets_are_valid_and_survive_json(name):
 def test_overrides_name_unknown_settings():
     """A typing error is not ignored."""
     with pytest.raises(
-        ValueError, match=r"unknown setting 'stage3.eta'; known here: preset, views"
+        ValueError, match=r"unknown setting 'stage3.eta'; known here: views, network"
     ):
         Config().override({"stage3.eta": 1})
     with pytest.raises(ValueError, match=r"unknown setting 'etta' in config.stage2"):

@@ -7,7 +7,7 @@ command overrides single fields with :meth:`Config.override` and saves the resul
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
 from typing import Any
 
 __all__ = [
@@ -123,7 +123,7 @@ class Config:
         """
         config = self
         for name, value in changes.items():
-            config = _replace(config, name.split("."), name, value)
+            config = _replace(config, str(name).split("."), str(name), value)
         return config
 
     def to_dict(self) -> dict[str, Any]:
@@ -138,11 +138,20 @@ class Config:
 
 
 def _replace(node: Any, path: list[str], name: str, value: Any) -> Any:
-    known = [f.name for f in fields(node)]
+    known = [f.name for f in fields(node) if f.name != "preset"]
     if path[0] not in known:
         raise ValueError(f"unknown setting {name!r}; known here: {', '.join(known)}")
+    old = getattr(node, path[0])
+    if is_dataclass(old) != (len(path) > 1):
+        raise ValueError(f"{name!r} is not a single setting; write it like 'stage2.eta'")
     if len(path) > 1:
-        value = _replace(getattr(node, path[0]), path[1:], name, value)
+        value = _replace(old, path[1:], name, value)
+    elif isinstance(old, tuple) and not (
+        isinstance(value, (tuple, list)) and len(value) == len(old)
+    ):
+        raise ValueError(f"setting {name!r} must be {len(old)} numbers, got {value!r}")
+    elif isinstance(old, bool) and not isinstance(value, bool):
+        raise ValueError(f"setting {name!r} must be True or False, got {value!r}")
     return replace(node, **{path[0]: value})
 
 

@@ -24,7 +24,7 @@ from unbend.data import Scaling, as_array, prepare
 from unbend.devices import make_fabric
 from unbend.functional import coding_rate
 from unbend.labels import LabelModel, ModelSelection
-from unbend.networks import build_network
+from unbend.networks import build_network, resolve_backbone
 from unbend.networks.network import Output
 from unbend.parameters import check_config, check_parameters
 from unbend.progress import console_progress, silent
@@ -196,14 +196,20 @@ class MLC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseE
         y : None
             Ignored, present for scikit-learn.
         """
+        before = dict(self.__dict__)
+        try:
+            return self._fit(X)
+        except BaseException:  # also an interrupt: the model is then what it was before
+            self.__dict__.clear()
+            self.__dict__.update(before)
+            raise
+
+    def _fit(self, X: Any) -> MLC:
         check_parameters(self)
         array = self._validate(X, reset=True)
-        if isinstance(self.n_clusters, (int, np.integer)) and self.n_clusters > len(array):
-            raise ValueError(
-                f"n_clusters={self.n_clusters} of MLC must be at most n_samples={len(array)}"
-            )
+        self._check_counts(len(array))
         samples, self._scaling = prepare(array)
-        self.config_ = self._resolve(self._scaling.shape)
+        self.config_ = self._resolve(self._scaling.shape, len(array))
         check_config(self.config_)
         fabric = make_fabric(self.device, self.precision)
         with console_progress() if self.verbose else nullcontext(silent) as progress:
@@ -222,13 +228,31 @@ class MLC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseE
         self._adopt(solution.labels)
         return self
 
-    def fit_predict(self, X: Any, y: Any = None, **kwargs: Any) -> NDArray[np.int64]:
-        """Fit and return ``labels_``."""
-        return self.fit(X).labels_
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "_label_model")
+
+    def _check_counts(self, n: int) -> None:
+        """Numbers of clusters that cannot be had are refused before any training."""
+        if self.n_clusters != "auto":
+            if int(self.n_clusters) > n:
+                raise ValueError(
+                    f"n_clusters={self.n_clusters} of MLC must be at most n_samples={n}"
+                )
+            return
+        if n < 5:
+            raise ValueError(
+                f"n_clusters='auto' of MLC needs at least 5 samples, got n_samples={n}; "
+                "give a number"
+            )
+        if self.max_clusters is not None and self.max_clusters > n - 2:
+            raise ValueError(
+                f"max_clusters={self.max_clusters} of MLC must be at most n_samples - 2 = {n - 2}; "
+                "leave it out"
+            )
 
     def _adopt(self, labels: LabelModel) -> None:
         self._label_model = labels
-        self.labels_ = labels.labels
+        self.labels_ = labels.labels.copy()
         self.n_clusters_ = labels.n_clusters
         self.eigenvalues_ = labels.eigenvalues
         self.merge_tree_ = labels.merge_tree
@@ -236,15 +260,27 @@ class MLC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseE
         self.outlier_threshold_ = labels.outlier_threshold
         self._n_features_out = self.config_.network.dim
 
-    def _resolve(self, shape: tuple[int, ...]) -> Config:
+    def _resolve(self, shape: tuple[int, ...], n: int) -> Config:
         name = preset_for(shape) if self.preset == "auto" else self.preset
+        config = PRESETS[name]
+        # In few samples "near" is soon everybody: a preset takes at most a twentieth of them.
+        neighbors = min(config.views.n_neighbors, max(1, n // 20))
+        config = config.override(
+            {
+                "views.n_neighbors": neighbors,
+                "network.backbone": resolve_backbone(config.network.backbone, shape),
+            }
+        )
         changes = {
             field: getattr(self, name)
             for name, targets in _OVERRIDES.items()
             for field in targets
             if getattr(self, name) is not None
         }
-        return PRESETS[name].override(changes).override(self.settings or {})
+        twice = set(changes) & set(self.settings or {})
+        if twice:
+            raise ValueError(f"setting {sorted(twice)[0]!r} is given twice; leave one of them out")
+        return config.override(changes).override(self.settings or {})
 
     def _seed(self) -> int:
         if self.random_state is None:
@@ -309,7 +345,7 @@ class MLC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseE
         ndim = X.ndim if hasattr(X, "ndim") else np.ndim(X) if isinstance(X, (list, tuple)) else 2
         if ndim > 4:
             raise ValueError(
-                f"X must have 2 dimensions (vectors), or 3 or 4 (images), got shape {X.shape}; "
+                f"X must have 2 dimensions (vectors), or 3 or 4 (images), got shape {np.shape(X)}; "
                 "reshape your data"
             )
         fitted_on_images = not reset and self._scaling.is_image
@@ -329,6 +365,7 @@ class MLC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseE
                 )
             if reset:
                 self.n_features_in_ = int(np.prod(array.shape[1:]))
+                self.__dict__.pop("feature_names_in_", None)  # of an earlier fit on a table
             return array
         if fitted_on_images:
             raise ValueError(
@@ -336,7 +373,7 @@ class MLC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseE
                 f"{self._scaling.shape}"
             )
         if isinstance(X, Tensor):
-            X = X.detach().cpu().numpy()
+            X = as_array(X)
         checked: NDArray[Any] = validate_data(
             self,
             X,
@@ -387,6 +424,7 @@ def _rebuild(tensors: dict[str, Tensor], values: dict[str, Any]) -> MLC:
     weights = {
         k.removeprefix("network."): v for k, v in tensors.items() if k.startswith("network.")
     }
+    network = network.to(weights["mean"].dtype)
     network.mean, network.std = weights["mean"], weights["std"]
     network.load_state_dict(weights)
     model._network = network.eval()

@@ -60,14 +60,14 @@ _RULES: dict[str, _Rule] = {
     "settings": _optional(
         _Rule(lambda v: isinstance(v, dict), "a dict", "try {'stage2.lr': 0.01}")
     ),
-    "max_clusters": _optional(_Rule(_whole(2), "an integer >= 2", "try 50")),
+    "max_clusters": _optional(_Rule(_whole(3), "an integer >= 3", "leave it out")),
     "label_method": _one_of("auto", "dense", "blocks", "landmarks"),
     "device": _Rule(lambda v: isinstance(v, str), "a string", "try 'cpu'"),
-    "precision": _Rule(lambda v: isinstance(v, str), "a string", "try '32-true'"),
+    "precision": _one_of("32-true", "bf16-mixed", "16-mixed", "64-true"),
     "random_state": _optional(
         _Rule(
-            lambda v: _whole(0)(v) or isinstance(v, np.random.RandomState),
-            "an integer >= 0, a RandomState or None",
+            lambda v: (_whole(0)(v) and v < 2**63) or isinstance(v, np.random.RandomState),
+            "an integer >= 0 below 2**63, a RandomState or None",
             "try 0",
         )
     ),

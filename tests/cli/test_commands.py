@@ -61,6 +61,8 @@ WRONG = [
     ),
     (["cluster", "text.npy"], "cannot read 'text.npy': it is not a plain array of numbers"),
     (["cluster", "pickled.npy"], "cannot read 'pickled.npy': it is not a plain array of numbers"),
+    (["cluster", "empty.npy"], "cannot read 'empty.npy': it is not a plain array of numbers"),
+    (["cluster", "archive.npy"], "cannot read 'archive.npy': it is an archive, not a single array"),
     (["cluster", "notes.txt"], "cannot read 'notes.txt': only .npy files and named sets"),
     (["reproduce", "figure9"], "figure9"),
     (["reproduce", "figure1", "--seeds", "0"], "--seeds"),
@@ -72,6 +74,9 @@ def test_wrong_calls_exit_2_with_one_clear_line(arguments, message, vectors):
     """No traceback, nothing left behind."""
     (vectors / "text.npy").write_text("hello")
     (vectors / "notes.txt").write_text("hello")
+    (vectors / "empty.npy").touch()
+    with (vectors / "archive.npy").open("wb") as file:
+        np.savez(file, a=np.ones(3))
     np.save(vectors / "pickled.npy", np.array([{"a": 1}], dtype=object))
     before = {p.name for p in vectors.rglob("*")}
     out = ["-o", "fresh"] if arguments[0] == "cluster" else []
@@ -92,3 +97,11 @@ def test_help_needs_no_torch(vectors):
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
     assert done.stdout.strip().endswith("False False")
     assert "unbend cluster digits -k 10" in done.stdout
+
+
+def test_an_output_that_cannot_be_written_is_refused_before_the_work(vectors):
+    """A file in the way of the run directory."""
+    done = unbend("cluster", "blobs.npy", "-k", 4, "-o", "blobs.npy/run", cwd=vectors)
+    assert done.returncode == 2
+    assert "cannot write a run to 'blobs.npy/run'" in done.stderr
+    assert "stage 1" not in done.stderr

@@ -44,12 +44,25 @@ WRONG_PARAMETERS = [
     ({"settings": {"stage2.lr": -1}}, "setting 'stage2.lr' must be > 0, got -1"),
     ({"settings": {"pretrain.optimizer": "sgd"}}, "'pretrain.optimizer' must be one of lars, adam"),
     ({"settings": 3}, "`settings` of MLC must be a dict, got 3"),
-    ({"max_clusters": 1}, "`max_clusters` of MLC must be an integer >= 2, got 1"),
+    ({"max_clusters": 2}, "`max_clusters` of MLC must be an integer >= 3, got 2; leave it out"),
+    ({"n_clusters": "auto", "max_clusters": 29}, "max_clusters=29 of MLC must be at most .* = 28"),
+    ({"eta": 0.3, "settings": {"stage2.eta": 0.2}}, "setting 'stage2.eta' is given twice"),
+    ({"settings": {"pretrain": 1}}, "'pretrain' is not a single setting; write it like"),
+    (
+        {"settings": {"views.augmentation.crop_scale": 1}},
+        "'views.augmentation.crop_scale' must be 2",
+    ),
+    (
+        {"settings": {"stage2.train_backbone": "no"}},
+        "'stage2.train_backbone' must be True or False",
+    ),
+    ({"settings": {"preset": "x"}}, "unknown setting 'preset'"),
     ({"label_method": "exact"}, "`label_method` of MLC must be one of auto, dense, .* 'exact'"),
     ({"device": "tpu9"}, "`device` 'tpu9' is not here; available: cpu"),
-    ({"precision": "3"}, "`precision` '3' cannot be used; try '32-true' or 'bf16-mixed'"),
+    ({"precision": "bf16-true"}, "`precision` of MLC must be one of 32-true, .* got 'bf16-true'"),
     ({"random_state": -1}, "`random_state` of MLC must be an integer >= 0"),
-    ({"random_state": "x"}, "`random_state` of MLC must be an integer >= 0, .* got 'x'"),
+    ({"random_state": 2**70}, "`random_state` of MLC must be an integer >= 0 below"),
+    ({"random_state": "x"}, "`random_state` of MLC must be an integer >= 0 .* got 'x'"),
     ({"verbose": -1}, "`verbose` of MLC must be an integer >= 0, got -1"),
 ]
 

@@ -11,7 +11,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from unbend import MLC, load
-from unbend.exceptions import CollapseWarning
+from unbend.exceptions import CollapseWarning, UnbendWarning
 
 CENTERS = [[0, 0, 0], [8, 0, 0], [0, 8, 0], [0, 0, 8]]
 X, Y = make_blobs(160, centers=CENTERS, random_state=0)
@@ -206,3 +206,46 @@ def test_trainable_backbone_moves_and_frozen_backbone_does_not():
     before, frozen, trained = backbone(False, 0), backbone(False, 3), backbone(True, 3)
     assert torch.equal(before, frozen)
     assert not torch.equal(before, trained)
+
+
+def test_a_failed_or_interrupted_refit_leaves_the_model_as_it_was(monkeypatch):
+    """All or nothing: an interrupt in the middle of training changes no answer."""
+    model = MLC(3, random_state=0, **SHORT).fit(DIGITS[:60])
+    before = model.predict_proba(DIGITS[:60])
+
+    def interrupted(*args, **kwargs):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("unbend.estimator.solve", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(X)
+    np.testing.assert_array_equal(model.predict_proba(DIGITS[:60]), before)
+    fresh = MLC(3)
+    with pytest.raises(KeyboardInterrupt):
+        fresh.fit(X)
+    with pytest.raises(ValueError, match="not fitted yet"):
+        fresh.predict(X)
+
+
+def test_masks_are_scaled_by_their_range_and_other_ranges_are_noticed():
+    """uint8 images of 0 and 1 are not divided by 255; pixels of another range warn."""
+    masks = (DIGITS[:60] > 100).astype(np.uint8)
+    assert MLC(3, random_state=0, **SHORT).fit(masks)._scaling.scale == 1
+    model = MLC(3, random_state=0, **SHORT).fit(DIGITS[:60] / 255)
+    with pytest.warns(UnbendWarning, match="X has pixels from 0 to 240, but the model was fitted"):
+        model.predict(DIGITS[:60].astype(float))
+
+
+def test_config_says_what_was_used():
+    """Resolved, not "auto": backbone and the number of neighbours."""
+    config = MLC(3, random_state=0, **SHORT).fit(DIGITS[:60]).config_
+    assert config.network.backbone == "convnet"
+    assert config.views.n_neighbors == 3
+    assert MLC(3, n_neighbors=9, random_state=0, **SHORT).fit(X).config_.views.n_neighbors == 9
+
+
+def test_double_precision_survives_the_disk(tmp_path):
+    """A 64-bit image model answers the same after loading."""
+    model = MLC(3, random_state=0, precision="64-true", **SHORT).fit(DIGITS[:60])
+    model.save(tmp_path / "m")
+    np.testing.assert_array_equal(load(tmp_path / "m").predict(DIGITS[:60]), model.labels_)

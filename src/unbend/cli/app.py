@@ -102,18 +102,21 @@ def cluster(
 @main.command()
 @click.argument("name", metavar="NAME", type=click.Choice(list(EXPERIMENTS)))
 @click.option("--seeds", type=click.IntRange(min=1), help="How many seeds.")
-@click.option("-o", "out", type=click.Path(path_type=Path), help="Directory for tables, pictures.")
-def reproduce(name: str, seeds: int | None, out: Path | None) -> None:
-    """Run an experiment and print its table.
+@click.option(
+    "-o", "out", type=click.Path(path_type=Path), default=Path("runs/results"), show_default=True,
+    help="Directory for tables and pictures.",
+)  # fmt: skip
+def reproduce(name: str, seeds: int | None, out: Path) -> None:
+    """Run an experiment, print its table, write it and its pictures.
 
     \b
     Examples:
-      unbend reproduce figure1 -o results
+      unbend reproduce figure1
       unbend reproduce digits --seeds 5
     """
     from unbend.experiments import experiment
 
     chosen = {"seeds": seeds} if seeds else {}
+    out.mkdir(parents=True, exist_ok=True)  # better now than after the work
     experiment(name)(out=out, **chosen).print()
-    if out is not None:
-        click.echo(f"written to {out}/")
+    click.echo(f"written to {out}/")

@@ -64,11 +64,14 @@ def _read(source: str) -> tuple[NDArray[Any], NamedSet | None]:
     if path.suffix != ".npy":
         raise ValueError(f"cannot read {source!r}: only .npy files and named sets are read so far")
     try:
-        return np.load(path, allow_pickle=False), None
-    except ValueError as error:
+        array = np.load(path, allow_pickle=False)
+    except (ValueError, EOFError) as error:
         raise ValueError(
             f"cannot read {source!r}: it is not a plain array of numbers ({error})"
         ) from error
+    if not isinstance(array, np.ndarray):
+        raise ValueError(f"cannot read {source!r}: it is an archive, not a single array")
+    return array, None
 
 
 def _write(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -9,6 +10,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
+
+from unbend.exceptions import UnbendWarning
 
 __all__ = ["Scaling", "as_array", "prepare"]
 
@@ -72,6 +75,14 @@ class Scaling:
         values = torch.from_numpy(wide).sub_(self.offset).div_(self.scale).float()
         if not torch.isfinite(values).all():
             raise ValueError("X contains NaN, infinity or numbers too large; remove or repair them")
+        low, high = torch.aminmax(values) if self.is_image and len(values) else (0, 1)
+        if low < -1 or high > 2:
+            warnings.warn(
+                f"X has pixels from {X.min():g} to {X.max():g}, but the model was fitted on "
+                f"{self.offset:g} to {self.offset + self.scale:g}; scale the images alike",
+                UnbendWarning,
+                stacklevel=2,
+            )
         return values
 
     def to_dict(self) -> dict[str, Any]:
@@ -119,7 +130,9 @@ def _image_scaling(X: NDArray[Any]) -> Scaling:
     if not np.isfinite(X).all():
         raise ValueError("X contains NaN or infinity; remove or repair those images")
     shape = tuple(int(s) for s in X.shape[1:])
-    if X.dtype == np.uint8:
+    # Photographs are divided by 255 even when none is quite white; masks of 0 and 1 and the like
+    # would vanish in the noise of the augmentation, so they are measured by their range.
+    if X.dtype == np.uint8 and X.max() >= 64:
         return Scaling(shape, 0.0, 255.0, "uint8")
     low, high = float(X.min()), float(X.max())
     return Scaling(shape, low, high - low if high > low else 1.0, str(X.dtype))

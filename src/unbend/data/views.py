@@ -34,9 +34,7 @@ class ViewSampler:
         self.samples = samples
         self.config = config
         self.generator = generator
-        # Never more than a twentieth of the samples: in few samples "near" is soon everybody.
-        self._n_neighbors = min(config.n_neighbors, max(1, len(samples) // 20))
-        self.neighbors = nearest_neighbors(samples, self._n_neighbors)
+        self.neighbors = nearest_neighbors(samples, config.n_neighbors)
         self._noise = config.noise * self._typical_distance() if config.noise else 0.0
 
     def __len__(self) -> int:
@@ -44,7 +42,7 @@ class ViewSampler:
 
     def refresh(self, features: Tensor) -> None:
         """Look the neighbours up anew, in a learned representation (n, d)."""
-        self.neighbors = nearest_neighbors(features, self._n_neighbors)
+        self.neighbors = nearest_neighbors(features, self.config.n_neighbors)
 
     def __call__(self, index: Tensor) -> Tensor:
         """Views (A, b, ...) of the samples at ``index`` (b,)."""

@@ -63,15 +63,24 @@ def compare(data: NamedSet, results: dict[str, list[Result]]) -> Table:
         classic = partial(fit, flat, k)
         results = {**results, name: [timed(classic, seed) for seed in range(n_seeds)]}
     rows = [_row(name, data, found) for name, found in results.items()]
-    rows.append(["chance, sizes of row 1", *score_cells([chance_scores(data.y, first)]), ""])
+    rows.append(
+        [
+            "chance, sizes of row 1",
+            str(len(set(first))),
+            *score_cells([chance_scores(data.y, first)]),
+            "",
+        ]
+    )
     seeds = f"{n_seeds} seeds, mean ± sd" if n_seeds > 1 else "1 seed"
-    caption = f"{data.name}: n = {len(data.y)}, split = {data.split}, k = {k}, {seeds}"
-    return Table(caption, ["method", *SCORE_COLUMNS, "seconds"], rows)
+    caption = f"{data.name}: n = {len(data.y)}, split = {data.split}, {k} classes, {seeds}"
+    return Table(caption, ["method", "k", *SCORE_COLUMNS, "seconds"], rows)
 
 
 def _row(name: str, data: NamedSet, found: list[Result]) -> list[str]:
     scores = [clustering_scores(data.y, result.labels) for result in found]
-    return [name, *score_cells(scores), mean_sd([result.seconds for result in found], 1)]
+    k = sorted({score.n_clusters for score in scores})
+    seconds = mean_sd([result.seconds for result in found], 1)
+    return [name, ", ".join(map(str, k)), *score_cells(scores), seconds]
 
 
 def _kmeans(X: NDArray[Any], k: int, seed: int) -> Labels:

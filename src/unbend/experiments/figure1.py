@@ -69,9 +69,9 @@ def run(*, seeds: int = 10, out: Path | None = None, verbose: bool = True) -> Ta
     table = _table([found for _, _, found in results])
     if out is not None:
         out.mkdir(parents=True, exist_ok=True)
+        table.write(out / "figure1")
         X, y, found = results[0]
         draw(X, y, found).savefig(out / "figure1.png", dpi=150)
-        table.write(out / "figure1")
     return table
 
 

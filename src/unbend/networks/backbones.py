@@ -9,7 +9,7 @@ from torch import nn
 from unbend.config import NetworkConfig
 from unbend.networks.resnet import ResNet18
 
-__all__ = ["BACKBONES", "build_backbone"]
+__all__ = ["BACKBONES", "build_backbone", "resolve_backbone"]
 
 Shape = tuple[int, ...]
 
@@ -72,11 +72,16 @@ BACKBONES: dict[str, Callable[[Shape, NetworkConfig], nn.Module]] = {
 _NEEDS_IMAGES = ("resnet18", "resnet18-imagenet", "convnet")
 
 
+def resolve_backbone(name: str, shape: Shape) -> str:
+    """What ``"auto"`` means for samples of this shape; other names stay."""
+    if name == "auto":
+        return "convnet" if len(shape) == 3 else "mlp"
+    return name
+
+
 def build_backbone(shape: Shape, config: NetworkConfig) -> nn.Module:
     """Build the backbone named in ``config`` for samples of ``shape``: (p,) or (c, h, w)."""
-    name = config.backbone
-    if name == "auto":
-        name = "convnet" if len(shape) == 3 else "mlp"
+    name = resolve_backbone(config.backbone, shape)
     if name not in BACKBONES:
         raise ValueError(
             f"`backbone` must be one of auto, {', '.join(BACKBONES)}, got {config.backbone!r}"

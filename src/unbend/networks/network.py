@@ -87,7 +87,7 @@ class Network(nn.Module):
 def build_network(shape: tuple[int, ...], config: NetworkConfig, seed: int) -> Network:
     """Build a network for samples of ``shape`` with weights drawn from ``seed`` alone."""
     with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
+        torch.default_generator.manual_seed(seed)  # not torch's: that reseeds the GPUs too
         backbone = build_backbone(shape, config)
         heads = [
             Head(

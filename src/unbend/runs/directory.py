@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import os
 import shutil
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -47,6 +48,7 @@ class RunDirectory:
             raise ValueError(
                 f"{str(path)!r} holds a run already; name a new directory or pass --overwrite"
             )
+        _check_writable(self.path)
         # By inode: a file or model that this run puts in the same place is not old.
         old = self.path.iterdir() if self.path.exists() else ()
         self._old = {p: p.lstat().st_ino for p in old}
@@ -99,6 +101,15 @@ class RunDirectory:
             else:
                 path.unlink()
         self._old = {}
+
+
+def _check_writable(path: Path) -> None:
+    """Say before the work, not after it, that its result cannot be written."""
+    place = path
+    while not place.exists():
+        place = place.parent
+    if not (place.is_dir() and os.access(place, os.W_OK | os.X_OK)):
+        raise ValueError(f"cannot write a run to {str(path)!r}: {str(place)!r} is not writable")
 
 
 def _is_leftover(name: str) -> bool:
