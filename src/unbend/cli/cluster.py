@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from unbend.data import NAMED_SETS, NamedSet, load_named
 from unbend.estimator import MLC
-from unbend.experiments.digits import Result
-from unbend.experiments.digits import compare as compare_methods
+from unbend.experiments.comparison import Result
+from unbend.experiments.comparison import compare as compare_methods
 from unbend.metrics import chance_scores, clustering_scores
 from unbend.runs import RunDirectory
 
