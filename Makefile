@@ -14,11 +14,16 @@ $(STAMP): pyproject.toml constraints.txt
 		--quiet --disable-pip-version-check -e '.[dev]'
 	touch $@
 
+# The tests of the report open it in a real browser.
+.PHONY: browser
+browser:
+	@command -v chromium > /dev/null || (apt-get update -qq && apt-get install -y -qq chromium)
+
 demo: $(STAMP)  ## cluster 1,797 handwritten digits, beside k-means and spectral clustering
 	$(BIN)/unbend cluster digits -k 10 --compare --overwrite -o runs/digits
 
 # One thread: the problems of the tests are too small for two.
-test: lint  ## everything that CI runs
+test: lint browser  ## everything that CI runs
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m "not slow"
 
 test-slow: $(STAMP)  ## the long tests
