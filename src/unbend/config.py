@@ -12,11 +12,16 @@ from typing import Any
 
 __all__ = [
     "Augmentation",
+    "BYOLConfig",
     "Config",
+    "MoCoConfig",
     "NetworkConfig",
     "PRESETS",
     "PretrainConfig",
+    "SimCLRConfig",
     "Stage2Config",
+    "SwAVConfig",
+    "VICRegConfig",
     "ViewConfig",
     "preset_for",
 ]
@@ -65,10 +70,74 @@ class NetworkConfig:
 
 
 @dataclass(frozen=True)
+class SimCLRConfig:
+    """Chen et al., "A simple framework for contrastive learning", ICML 2020."""
+
+    temperature: float = 0.5  # best for CIFAR-10 (appendix B.9); 0.1 for ImageNet
+    hidden: float = 1.0  # hidden units of the projector, in widths of h
+    dim: int = 128  # its output
+
+
+@dataclass(frozen=True)
+class MoCoConfig:
+    """Chen et al., "Improved baselines with momentum contrastive learning" (MoCo v2), 2020."""
+
+    temperature: float = 0.2
+    queue: int = 4096  # 65536 for ImageNet; a data set smaller than this holds fewer keys
+    ema: float = 0.99  # of the key encoder; 0.999 for ImageNet, whose epochs are longer
+    hidden: float = 1.0
+    dim: int = 128
+
+
+@dataclass(frozen=True)
+class VICRegConfig:
+    """Bardes et al., "VICReg: variance-invariance-covariance regularization", ICLR 2022."""
+
+    invariance: float = 25.0
+    variance: float = 25.0
+    covariance: float = 1.0
+    hidden: float = 4.0  # 8192 beside the 2048 of ResNet-50
+    dim: int = 0  # 0: as wide as the hidden layers
+
+
+@dataclass(frozen=True)
+class BYOLConfig:
+    """Grill et al., "Bootstrap your own latent", NeurIPS 2020."""
+
+    ema: float = 0.996  # at the start; rises to 1 along a cosine
+    hidden: float = 2.0  # 4096 beside the 2048 of ResNet-50, projector and predictor
+    dim: int = 256
+
+
+@dataclass(frozen=True)
+class SwAVConfig:
+    """Caron et al., "Unsupervised learning by contrasting cluster assignments", NeurIPS 2020."""
+
+    temperature: float = 0.1
+    eps: float = 0.05  # entropy in the Sinkhorn-Knopp codes
+    iterations: int = 3
+    prototypes: int = 3000
+    frozen: float = 0.005  # share of the steps with fixed prototypes: the first of 200 epochs
+    small_crops: int = 6  # images only, beside the full views
+    small_size: float = 96 / 224  # side of a small crop as a share of the full side
+    small_scale: tuple[float, float] = (0.05, 0.14)  # share of the area a small crop keeps
+    hidden: float = 1.0
+    dim: int = 128
+
+
+@dataclass(frozen=True)
 class PretrainConfig:
     """Stage 1, line 1 of Algorithm 1."""
 
-    method: str = "tcr"  # tcr | none
+    method: str = "tcr"  # tcr | simclr | moco | vicreg | byol | swav | none | path of an encoder
+    # Methods other than TCR train the backbone with a projector of their own. That many steps of
+    # TCR on the frozen backbone then give the feature head its start for stage 2.
+    head_steps: int = 200
+    simclr: SimCLRConfig = field(default_factory=SimCLRConfig)
+    moco: MoCoConfig = field(default_factory=MoCoConfig)
+    vicreg: VICRegConfig = field(default_factory=VICRegConfig)
+    byol: BYOLConfig = field(default_factory=BYOLConfig)
+    swav: SwAVConfig = field(default_factory=SwAVConfig)
     eps_sq: float = 0.2
     # Weight of the mean cosine of two views beside R, per dimension, because R grows with d. The
     # paper does not print its lambda; NMCE has 30 beside R/2 at d = 128, which is 60 beside R.
@@ -160,6 +229,11 @@ _PARTS: dict[str, Any] = {
     "views": ViewConfig,
     "network": NetworkConfig,
     "pretrain": PretrainConfig,
+    "simclr": SimCLRConfig,
+    "moco": MoCoConfig,
+    "vicreg": VICRegConfig,
+    "byol": BYOLConfig,
+    "swav": SwAVConfig,
     "stage2": Stage2Config,
 }
 
@@ -204,6 +278,13 @@ _SHORT_STAGE1 = PretrainConfig(
     optimizer="adam",  # LARS wants larger batches and many more steps
     lr=2e-3,
     warmup=0.2,
+    head_steps=60,
+    # A few hundred steps: momentum encoders must follow faster than in a thousand epochs, and
+    # projectors and prototypes are in proportion to the small network and batch.
+    moco=MoCoConfig(ema=0.95),
+    vicreg=VICRegConfig(hidden=1.0),
+    byol=BYOLConfig(ema=0.95, hidden=1.0, dim=128),
+    swav=SwAVConfig(prototypes=100, small_crops=2, small_size=0.75, small_scale=(0.25, 0.55)),
 )
 _SHORT_STAGE2 = Stage2Config(epochs=30, min_steps=50, max_steps=1500, batch_size=600)
 
