@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import nullcontext
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -30,7 +30,7 @@ from unbend.parameters import check_config, check_parameters
 from unbend.progress import console_progress, silent
 from unbend.runs import read_model, write_model
 
-__all__ = ["MLC", "load"]
+__all__ = ["MLC", "Assessment", "load"]
 
 # Parameters that override a field of the preset when they are not None.
 _OVERRIDES = {
@@ -46,6 +46,15 @@ _OVERRIDES = {
     "eps_sq": ("stage2.eps_sq",),
     "train_backbone": ("stage2.train_backbone",),
 }
+
+
+class Assessment(NamedTuple):
+    """All that a model says about some samples, a row each."""
+
+    labels: NDArray[np.int64]
+    probabilities: NDArray[np.float64]
+    outlier_score: NDArray[np.float64]
+    Z: NDArray[np.floating]
 
 
 class MLC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseEstimator):
@@ -313,6 +322,17 @@ class MLC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseE
         """
         output, _ = self._encode(X)
         return self._label_model.outlier_score(output.Z)
+
+    def assess(self, X: Any) -> Assessment:
+        """Labels, probabilities, outlier scores and features of samples in one pass."""
+        output, dtype = self._encode(X)
+        probabilities = self._label_model.predict_proba(output.C)
+        return Assessment(
+            probabilities.argmax(axis=1),
+            probabilities,
+            self._label_model.outlier_score(output.Z),
+            output.Z.numpy().astype(dtype, copy=False),
+        )
 
     def score(self, X: Any, y: Any = None) -> float:
         """Rate reduction of the features of X under their predicted clusters (Eq. 1), in nats.

@@ -24,7 +24,7 @@ FORMULAS = ["=1+1", "+1", "-1", "@x", '=HYPERLINK("http://example.org")', "\t=1"
 
 
 def read(path) -> list[list[str]]:
-    with open(path, newline="", encoding="utf-8") as file:
+    with open(path, newline="", encoding="utf-8-sig") as file:
         return list(csv.reader(file))
 
 
@@ -58,7 +58,7 @@ def test_names_that_are_not_unicode_are_written(tmp_path):
 
 def test_lengths_that_differ_write_nothing(tmp_path):
     run = RunDirectory(tmp_path / "run")
-    with pytest.raises(ValueError, match="zip"):
+    with pytest.raises(ValueError, match="equally long"):
         run.write_labels(["a", "b"], np.zeros(3, int), np.zeros(3), np.zeros(3))
     assert not run.path.exists()
 
@@ -109,7 +109,7 @@ def test_missing_parents_are_made(tmp_path):
 @pytest.mark.parametrize("overwrite", [True, False])
 def test_an_empty_directory_is_used(tmp_path, overwrite):
     write(RunDirectory(tmp_path, overwrite=overwrite), ["a"])
-    assert names(tmp_path) == ["labels.csv"]
+    assert names(tmp_path) == ["labels.csv", "labels.parquet"]
 
 
 @pytest.mark.parametrize("overwrite", [True, False])
@@ -148,11 +148,12 @@ def old_run(path) -> None:
 def test_an_old_score_never_lies_beside_new_labels(tmp_path):
     old_run(tmp_path)
     run = RunDirectory(tmp_path, overwrite=True)
-    assert names(tmp_path) == ["history.csv", "labels.csv", "metrics.json", "model"]  # until then
+    old = ["history.csv", "labels.csv", "labels.parquet", "metrics.json", "model"]
+    assert names(tmp_path) == old  # until then
     write(run, ["new"])
-    assert names(tmp_path) == ["labels.csv"]
+    assert names(tmp_path) == ["labels.csv", "labels.parquet"]
     run.write_json("config.json", {})
-    assert names(tmp_path) == ["config.json", "labels.csv"]
+    assert names(tmp_path) == ["config.json", "labels.csv", "labels.parquet"]
 
 
 def test_a_new_model_survives_whatever_is_written_after_it(tmp_path):
@@ -160,7 +161,7 @@ def test_a_new_model_survives_whatever_is_written_after_it(tmp_path):
     run = RunDirectory(tmp_path, overwrite=True)
     write_model(run.path / "model", {}, {"run": "new"})
     write(run, ["new"])
-    assert names(tmp_path) == ["labels.csv", "model"]
+    assert names(tmp_path) == ["labels.csv", "labels.parquet", "model"]
     assert json.loads((tmp_path / "model" / "model.json").read_text())["run"] == "new"
 
 
@@ -169,4 +170,4 @@ def test_what_a_killed_run_left_half_written_is_no_obstacle(tmp_path):
     (tmp_path / ".model.old.x1y2.tmp").mkdir()
     (tmp_path / ".model.old.x1y2.tmp" / "old").mkdir()
     write(RunDirectory(tmp_path), ["new"])
-    assert names(tmp_path) == ["labels.csv"]
+    assert names(tmp_path) == ["labels.csv", "labels.parquet"]

@@ -13,24 +13,40 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 
-__all__ = ["TEMPORARY", "atomic_directory", "atomic_write", "to_json"]
+__all__ = [
+    "TEMPORARY",
+    "atomic_directory",
+    "atomic_open",
+    "atomic_write",
+    "is_leftover",
+    "remove",
+    "remove_leftovers",
+    "to_json",
+]
 
 TEMPORARY = ".tmp"
 
 
 def atomic_write(path: str | Path, content: str | bytes) -> None:
     """Write a file so that a crash leaves the old content or the new, never a part."""
-    path = Path(path)
     # File names that are not Unicode arrive as lone surrogates: write them as text
     data = content.encode(errors="backslashreplace") if isinstance(content, str) else content
+    with atomic_open(path) as file:
+        file.write(data)
+
+
+@contextmanager
+def atomic_open(path: str | Path) -> Iterator[IO[bytes]]:
+    """A file to write to piece by piece; it appears under its name when the block ends well."""
+    path = Path(path)
     handle, name = tempfile.mkstemp(TEMPORARY, f".{path.name}.", path.parent)
     try:
         with os.fdopen(handle, "wb") as file:
-            file.write(data)
+            yield file
             file.flush()
             os.fsync(file.fileno())
         os.chmod(name, 0o666 & ~_umask())
@@ -72,6 +88,26 @@ def _replace_directory(new: Path, path: Path) -> None:
         retired.rmdir()
         raise
     shutil.rmtree(retired, ignore_errors=True)
+
+
+def is_leftover(name: str) -> bool:
+    """Whether a killed process left this behind half written."""
+    return name.startswith(".") and name.endswith(TEMPORARY)
+
+
+def remove_leftovers(folder: Path) -> None:
+    """Delete what a killed process left half written in a folder."""
+    for path in folder.iterdir() if folder.is_dir() else ():
+        if is_leftover(path.name):
+            remove(path)
+
+
+def remove(path: Path) -> None:
+    """Delete a file, a link or a whole directory."""
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
 
 
 def _umask() -> int:

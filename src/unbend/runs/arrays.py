@@ -1,0 +1,40 @@
+"""An array on disk, written piece by piece."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unbend.runs.files import atomic_open
+
+__all__ = ["npy_file"]
+
+
+@contextmanager
+def npy_file(
+    path: str | Path, shape: tuple[int, ...], dtype: Any = np.float32
+) -> Iterator[Callable[[NDArray[Any]], None]]:
+    """Append rows to a ``.npy`` file of known shape; it appears when all of them are there.
+
+    Plain writes, not a memory map: written pages then do not count as memory of the process.
+    """
+    written = 0
+    with atomic_open(path) as file:
+        header = {"descr": np.dtype(dtype).str, "fortran_order": False, "shape": tuple(shape)}
+        np.lib.format.write_array_header_1_0(file, header)
+
+        def write(rows: NDArray[Any]) -> None:
+            nonlocal written
+            if rows.shape[1:] != tuple(shape[1:]):
+                raise ValueError(f"rows for {str(path)!r} must be {shape[1:]}, got {rows.shape}")
+            file.write(np.ascontiguousarray(rows, dtype=dtype).data)
+            written += len(rows)
+
+        yield write
+        if written != shape[0]:
+            raise ValueError(f"{str(path)!r} needs {shape[0]} rows, got {written}")

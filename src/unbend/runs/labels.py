@@ -1,0 +1,161 @@
+"""The table of labels: a row per sample, written piece by piece, as csv or parquet."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unbend.runs.files import atomic_open
+
+__all__ = ["LabelRows", "labels_file", "needs_mark", "read_labels"]
+
+COLUMNS = ("sample", "cluster", "probability", "outlier_score")
+
+
+@dataclass(frozen=True)
+class LabelRows:
+    """Some rows of the table, in the order of the samples.
+
+    ``all_probabilities`` (m, k), when given, adds a column ``p0``, ``p1``, ... per cluster.
+    """
+
+    samples: Sequence[str]
+    labels: NDArray[np.int64]
+    probability: NDArray[np.floating]
+    outlier_score: NDArray[np.floating]
+    all_probabilities: NDArray[np.floating] | None = None
+
+    def __post_init__(self) -> None:
+        lengths = {len(self.samples), len(self.labels), len(self.probability)}
+        if lengths != {len(self.outlier_score)}:
+            raise ValueError(f"columns of labels must be equally long, got {sorted(lengths)}")
+
+    @property
+    def columns(self) -> list[str]:
+        """Names of the columns."""
+        extra = self.all_probabilities
+        return [*COLUMNS, *(f"p{q}" for q in range(0 if extra is None else extra.shape[1]))]
+
+
+Write = Callable[[LabelRows], None]
+
+
+@contextmanager
+def labels_file(path: str | Path, *, mark: bool = False) -> Iterator[Write]:
+    """Write labels piece by piece; the whole file appears when the block ends well.
+
+    Parameters
+    ----------
+    path : path
+        Its ending says the format: ``.csv`` or ``.parquet``.
+    mark : bool
+        Begin a csv with the UTF-8 byte order mark, without which spreadsheets misread names
+        that are not ASCII. Read such files with ``encoding="utf-8-sig"``, which takes both.
+    """
+    path = Path(path)
+    if path.suffix == ".csv":
+        with atomic_open(path) as file:
+            yield _csv_writer(file, mark)
+    elif path.suffix == ".parquet":
+        with atomic_open(path) as file, _parquet_writer(file) as write:
+            yield write
+    else:
+        raise ValueError(f"labels are written as .csv or .parquet, got {str(path)!r}; rename it")
+
+
+def needs_mark(samples: Iterable[str]) -> bool:
+    """Whether some name is not ASCII, so that a spreadsheet needs to be told of UTF-8."""
+    return any(not name.isascii() for name in samples)
+
+
+def _csv_writer(file: IO[bytes], mark: bool) -> Write:
+    started = False
+
+    def write(rows: LabelRows) -> None:
+        nonlocal started
+        text = io.StringIO(newline="")
+        writer = csv.writer(text)
+        if not started:
+            text.write("\ufeff" if mark else "")
+            writer.writerow(rows.columns)
+        started = True
+        cells: list[Iterable[Any]] = [map(_cell, rows.samples), rows.labels.tolist()]
+        numbers = [rows.probability, rows.outlier_score]
+        if rows.all_probabilities is not None:
+            numbers += list(rows.all_probabilities.T)
+        cells += [map("{:.6f}".format, column.tolist()) for column in numbers]
+        writer.writerows(zip(*cells, strict=True))
+        file.write(text.getvalue().encode(errors="backslashreplace"))
+
+    return write
+
+
+@contextmanager
+def _parquet_writer(file: IO[bytes]) -> Iterator[Write]:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    writer: Any = None
+
+    def write(rows: LabelRows) -> None:
+        nonlocal writer
+        columns: list[Any] = [
+            pa.array([_unicode(name) for name in rows.samples], pa.string()),
+            pa.array(rows.labels, pa.int64()),
+            pa.array(np.asarray(rows.probability, np.float64)),
+            pa.array(np.asarray(rows.outlier_score, np.float64)),
+        ]
+        if rows.all_probabilities is not None:
+            columns += [pa.array(np.asarray(p, np.float64)) for p in rows.all_probabilities.T]
+        table = pa.table(dict(zip(rows.columns, columns, strict=True)))
+        writer = writer or pq.ParquetWriter(file, table.schema)
+        writer.write_table(table)
+
+    try:
+        yield write
+    finally:
+        if writer is not None:
+            writer.close()
+
+
+def read_labels(path: str | Path) -> LabelRows:
+    """Read ``labels.parquet`` back: names exactly as they were, every digit of the numbers."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    path = Path(path)
+    if not path.is_file():
+        raise ValueError(f"{str(path)!r} is missing; cluster again, or name a finished run")
+    try:
+        table = pq.ParquetFile(path).read(columns=list(COLUMNS))
+        if table.column_names != list(COLUMNS) or any(c.null_count for c in table.columns):
+            raise ValueError(f"it needs the columns {', '.join(COLUMNS)} without gaps")
+        sample, cluster, probability, outlier = table.columns
+        return LabelRows(
+            sample.cast(pa.string()).to_pylist(),
+            cluster.cast(pa.int64()).to_numpy(),
+            probability.cast(pa.float64()).to_numpy(),
+            outlier.cast(pa.float64()).to_numpy(),
+        )
+    except (pa.ArrowException, ValueError, OSError) as error:
+        raise ValueError(
+            f"{str(path)!r} is damaged: {error}; cluster again with --overwrite"
+        ) from error
+
+
+def _cell(text: str) -> str:
+    """A leading =, +, - or @ would run as a formula in a spreadsheet: quote it as text."""
+    return f"'{text}" if text.startswith(("=", "+", "-", "@", "\t", "\r")) else text
+
+
+def _unicode(text: str) -> str:
+    """File names that are not Unicode arrive as lone surrogates: write them as text."""
+    return text.encode(errors="backslashreplace").decode()
