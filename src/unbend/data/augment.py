@@ -27,8 +27,15 @@ from unbend.config import Augmentation
 __all__ = ["augment"]
 
 
-def augment(images: Tensor, policy: Augmentation, generator: torch.Generator) -> Tensor:
+def augment(
+    images: Tensor,
+    policy: Augmentation,
+    generator: torch.Generator,
+    size: tuple[int, int] | None = None,
+) -> Tensor:
     """Return a random variant of each image (b, c, h, w) with values in [0, 1].
+
+    ``size`` is the height and width of the variants, those of the images by default.
 
     Single-channel images skip what needs colour (grayscale, saturation, hue) and keep the rest.
     The order is the paper's: crop and flip, grayscale, jitter, blur; noise comes last. The aspect
@@ -36,7 +43,7 @@ def augment(images: Tensor, policy: Augmentation, generator: torch.Generator) ->
     are not square are distorted no more than others.
     """
     draw = _Draw(len(images), generator, images)
-    images = _geometry(images, policy, draw)
+    images = _geometry(images, policy, draw, size or (images.shape[-2], images.shape[-1]))
     if images.shape[1] == 3 and policy.grayscale > 0:
         images = torch.where(draw.chance(policy.grayscale), _gray(images), images)
     if policy.jitter_probability > 0 and any(policy.jitter):
@@ -68,7 +75,7 @@ class _Draw:
         return torch.randperm(k, generator=self.generator).tolist()
 
 
-def _geometry(images: Tensor, policy: Augmentation, draw: _Draw) -> Tensor:
+def _geometry(images: Tensor, policy: Augmentation, draw: _Draw, size: tuple[int, int]) -> Tensor:
     """Crop, flip, rotation, shear and shift as one affine map from output to input."""
     height, width = images.shape[-2:]
     # Resized crop: a window of random area and aspect, as large as fits, at a random place.
@@ -90,7 +97,7 @@ def _geometry(images: Tensor, policy: Augmentation, draw: _Draw) -> Tensor:
     linear = linear * window[:, None]
     linear = linear * torch.stack([mirror, torch.ones_like(mirror)], 1)[:, None]
     theta = torch.cat([linear, (centre + shift)[..., None]], 2)
-    grid = F.affine_grid(theta, list(images.shape), align_corners=False)
+    grid = F.affine_grid(theta, [*images.shape[:2], *size], align_corners=False)
     # What lies outside is black. A crop has no outside, and half a pixel of black along the
     # sides of enlarged windows would be an artefact: there the nearest pixel goes on.
     outside = policy.crop_scale[1] > 1 or policy.rotation or policy.shear or policy.shift

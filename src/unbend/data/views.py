@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import torch
 from torch import Tensor
 
@@ -51,6 +53,25 @@ class ViewSampler:
             for a in range(self.config.n_views)
         ]
         return torch.stack(views)
+
+    def small(self, index: Tensor, n: int, size: float, scale: tuple[float, float]) -> list[Tensor]:
+        """``n`` small crops of the images at ``index`` (b,), for methods with multi-crop.
+
+        Their sides are ``size`` times those of the images, and always shorter; they keep
+        ``scale`` of the area. Like all views but the first they start from a neighbour where
+        there are neighbours.
+        """
+        sides = [min(side - 1, max(4, round(size * side))) for side in self.samples.shape[-2:]]
+        policy = replace(self.config.augmentation, crop_scale=scale)
+        return [
+            augment(
+                self.samples[self._neighbor(index).to(self.device)],
+                policy,
+                self.generator,
+                (sides[0], sides[1]),
+            )
+            for _ in range(n)
+        ]
 
     @property
     def device(self) -> torch.device:

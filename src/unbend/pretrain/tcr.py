@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
-from torch import Tensor
+import torch
+from torch import Tensor, nn
 
 from unbend.functional import coding_rate
+from unbend.pretrain.method import Method
+from unbend.training import Terms
 
-__all__ = ["TCR", "tcr_objective"]
+__all__ = ["TCR", "HeadStart", "TotalCodingRate", "tcr_objective"]
 
 
 class TCR(NamedTuple):
@@ -49,3 +53,55 @@ def tcr_objective(Z_views: Tensor, eps_sq: float = 0.2, invariance: float = 60.0
     cosines = [(Z_views[a] * Z_views[b]).sum(1).abs().mean() for a, b in pairs]
     cosine = sum(cosines[1:], start=cosines[0]) / len(cosines)
     return TCR(R + invariance * cosine, R, cosine)
+
+
+class TotalCodingRate(Method):
+    """The paper's stage 1: backbone and feature head maximise :func:`tcr_objective` (Eq. 5).
+
+    The feature head is the projector, so nothing has to be thrown away or started anew for
+    stage 2. Published training (paper and NMCE): LARS 0.3, weight decay 1e-4, batch 1024, 1000
+    epochs, 10 of them warm-up, cosine; ε² = 0.2.
+    """
+
+    @property
+    def dim(self) -> int:
+        return self.network.feature_head.dim
+
+    def forward(self, views: Sequence[Tensor]) -> Terms:
+        Z = torch.stack([self.gather(self.features(x).float()) for x in views])
+        weight = self.config.invariance * self.dim
+        tcr = tcr_objective(Z, self.config.eps_sq, weight)
+        return Terms(-tcr.value, tcr.R, None, Z.mean(0))
+
+    def features(self, x: Tensor) -> Tensor:
+        """Features of samples (b, ...)."""
+        return self.network.features(x)
+
+    def trainable(self) -> list[nn.Parameter]:
+        return [*self.network.backbone.parameters(), *self.network.feature_head.parameters()]
+
+
+class HeadStart(TotalCodingRate):
+    """The start of the feature head after a method with a projector of its own.
+
+    Such a method leaves a trained backbone and a projector made for another loss. MLC-MoCoV2 of
+    the paper takes the backbone and new heads; a head at random would throw away most of what the
+    backbone knows, so it is first trained with TCR on the frozen backbone.
+    """
+
+    stage = "stage 1 head"
+
+    def features(self, x: Tensor) -> Tensor:
+        with torch.no_grad():
+            h = self.network.embed(x)
+        Z: Tensor = self.network.feature_head(h)
+        return Z
+
+    def train(self, mode: bool = True) -> HeadStart:
+        """The backbone keeps its statistics too."""
+        super().train(mode)
+        self.network.backbone.eval()
+        return self
+
+    def trainable(self) -> list[nn.Parameter]:
+        return list(self.network.feature_head.parameters())
