@@ -5,7 +5,7 @@ STAMP := $(VENV)/.installed
 # Waiting threads sleep instead of spinning: several times faster when other work shares the cores.
 export OMP_WAIT_POLICY ?= PASSIVE
 
-.PHONY: demo test test-slow lint format recipe digits figure1 bench-objective bench-labels clean
+.PHONY: demo test test-slow lint format recipe digits figure1 bench-objective bench-labels docs clean
 
 # As an environment variable the constraints hold for the build environment too.
 $(STAMP): pyproject.toml constraints.txt
@@ -53,6 +53,10 @@ bench-objective: $(STAMP)  ## rates and projection against the usual formulas
 
 bench-labels: $(STAMP)  ## labels against scikit-learn, up to a million samples
 	$(BIN)/python -m benchmarks.labels
+
+docs: $(STAMP)  ## the documentation site, offline, warnings are errors
+	$(BIN)/python -m sphinx -W --keep-going -q -b html docs docs/_build/html
+	@echo "open docs/_build/html/index.html"
 
 clean:
 	rm -rf $(VENV) runs .mypy_cache .ruff_cache .pytest_cache
