@@ -3,7 +3,7 @@
 from unbend.runs.arrays import npy_file
 from unbend.runs.directory import RunDirectory
 from unbend.runs.files import atomic_directory, atomic_open, atomic_write, to_json
-from unbend.runs.labels import LabelRows, labels_file, needs_mark, read_labels
+from unbend.runs.labels import LabelRows, labels_file, needs_mark, read_labels, write_csv
 from unbend.runs.manifest import Log, combined_hash, read_json, software
 from unbend.runs.model import read_model, write_model
 
@@ -23,5 +23,6 @@ __all__ = [
     "read_model",
     "software",
     "to_json",
+    "write_csv",
     "write_model",
 ]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 import os
 from collections.abc import Iterable, Mapping, Sequence
@@ -21,7 +19,7 @@ from unbend.runs.files import (
     remove_leftovers,
     to_json,
 )
-from unbend.runs.labels import LabelRows, labels_file, needs_mark
+from unbend.runs.labels import LabelRows, labels_file, needs_mark, write_csv
 
 __all__ = ["RunDirectory"]
 
@@ -78,6 +76,7 @@ class RunDirectory:
         self.finished = bool(there) and _CHECKPOINTS not in there
         self._resume = resume and _CHECKPOINTS in there
         self._old = self._results()
+        self._made: list[Path] | None = None  # directories that `begin` made, the deepest first
 
     @property
     def checkpoints(self) -> Path:
@@ -102,6 +101,7 @@ class RunDirectory:
                 return True
             return False
         self._discard_checkpoints()
+        self._made = [p for p in (self.path, *self.path.parents) if not p.exists()]
         self.checkpoints.mkdir(parents=True)
         self._mark(identity, writing=False)
         return False
@@ -115,6 +115,17 @@ class RunDirectory:
         """The last act of a run: what was needed only to continue it goes."""
         self._discard_checkpoints()
         remove_leftovers(self.path)
+
+    def abandon(self) -> None:
+        """Leave nothing behind of a run that this object began; one that it continued stays."""
+        if self._made is None:
+            return
+        self._discard_checkpoints()
+        remove_leftovers(self.path)
+        for path in self._made:
+            if any(path.iterdir()):
+                break
+            path.rmdir()
 
     def check_finished(self, identity: Mapping[str, Any], found: object) -> None:
         """Refuse to take a finished run for one of another identity."""
@@ -191,12 +202,8 @@ class RunDirectory:
 
     def write_table(self, name: str, header: list[str], rows: Iterable[Iterable[Any]]) -> None:
         """A small csv file such as ``broken.csv``."""
-        text = io.StringIO(newline="")
-        writer = csv.writer(text)
-        writer.writerow(header)
-        writer.writerows(rows)
-        body = text.getvalue()
-        self._write(name, body if body.isascii() else "\ufeff" + body)
+        self._prepare()
+        write_csv(self.path / name, header, rows)
 
     def _write(self, name: str, text: str) -> None:
         self._prepare()

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from unbend.runs.files import atomic_open
 
-__all__ = ["LabelRows", "labels_file", "needs_mark", "read_labels"]
+__all__ = ["LabelRows", "labels_file", "needs_mark", "read_labels", "write_csv"]
 
 COLUMNS = ("sample", "cluster", "probability", "outlier_score")
 
@@ -124,6 +124,18 @@ def _parquet_writer(file: IO[bytes]) -> Iterator[Write]:
     finally:
         if writer is not None:
             writer.close()
+
+
+def write_csv(path: str | Path, header: Sequence[str], rows: Iterable[Iterable[Any]]) -> None:
+    """A small csv file that spreadsheets open as it is meant."""
+    text = io.StringIO(newline="")
+    writer = csv.writer(text)
+    writer.writerow(header)
+    writer.writerows([_cell(v) if isinstance(v, str) else v for v in row] for row in rows)
+    body = text.getvalue()
+    with atomic_open(path) as file:
+        marked = body if body.isascii() else "\ufeff" + body
+        file.write(marked.encode(errors="backslashreplace"))
 
 
 def read_labels(path: str | Path) -> LabelRows:
