@@ -11,6 +11,7 @@ from unbend.metrics.geometry import (
     numerical_rank,
     similarity_blocks,
 )
+from unbend.metrics.neighbors import knn_accuracy
 from unbend.metrics.scores import Scores, chance_scores, clustering_accuracy, clustering_scores
 
 __all__ = [
@@ -20,6 +21,7 @@ __all__ = [
     "cluster_ranks",
     "clustering_accuracy",
     "clustering_scores",
+    "knn_accuracy",
     "largest_subspace_cosine",
     "numerical_rank",
     "similarity_blocks",
