@@ -5,14 +5,29 @@ Nothing here imports torch, so that help is instant; each command imports what i
 
 from __future__ import annotations
 
+import difflib
 import os
 import sys
-from pathlib import Path
+import warnings
+from collections.abc import Sequence
+from typing import Any
 
 import click
 
 from unbend import __version__
-from unbend.experiments import EXPERIMENTS
+from unbend.cli import (
+    benchmark,
+    cluster,
+    completion,
+    doctor,
+    embed,
+    export,
+    predict,
+    pretrain,
+    report,
+    reproduce,
+)
+from unbend.cli.options import Interrupted
 
 __all__ = ["main"]
 
@@ -26,97 +41,84 @@ os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 class _Group(click.Group):
     """Wrong input is one line and exit code 2; an interrupt is exit code 130."""
 
-    def invoke(self, ctx: click.Context) -> object:
-        try:
-            return super().invoke(ctx)
-        except KeyboardInterrupt:
-            click.echo("interrupted", err=True)
-            sys.exit(INTERRUPTED)
-        except (ValueError, TypeError, ImportError, OSError) as error:
-            click.echo(f"unbend: {' '.join(str(error).split())}", err=True)
-            sys.exit(BAD_INPUT)
+    def main(
+        self,
+        args: Sequence[str] | None = None,
+        prog_name: str | None = None,
+        complete_var: str | None = None,
+        standalone_mode: bool = True,
+        **extra: Any,
+    ) -> Any:
+        if not standalone_mode:
+            return super().main(args, prog_name, complete_var, False, **extra)
+        with warnings.catch_warnings():
+            warnings.showwarning = _show_warning
+            try:
+                code = super().main(args, prog_name or "unbend", complete_var, False, **extra)
+            except Interrupted as error:
+                _say(error.format_message())
+                code = INTERRUPTED
+            except click.Abort:
+                _say("interrupted")
+                code = INTERRUPTED
+            except click.exceptions.NoArgsIsHelpError as error:
+                click.echo(error.format_message())
+                code = 0
+            except click.UsageError as error:
+                where = f" (see {error.ctx.command_path} --help)" if error.ctx else ""
+                _say(error.format_message().rstrip(".") + where)
+                code = BAD_INPUT
+            except click.ClickException as error:
+                _say(error.format_message())
+                code = BAD_INPUT
+            except MemoryError as error:
+                _say(f"not enough memory ({error}); take fewer samples, see --train-on")
+                code = BAD_INPUT
+            except (ValueError, TypeError, ImportError, OSError) as error:
+                _say(str(error) or type(error).__name__)
+                code = BAD_INPUT
+        sys.exit(code if isinstance(code, int) else 0)
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(self.commands)  # the order in which one meets them
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        known = self.list_commands(ctx)
+        if args and not args[0].startswith("-") and args[0] not in known:
+            near = difflib.get_close_matches(args[0], known, 1)
+            remedy = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(known)}"
+            raise click.UsageError(f"no command {args[0]!r}; {remedy}", ctx)
+        return super().resolve_command(ctx, args)
 
 
-def _clusters(ctx: click.Context, param: click.Parameter, value: str) -> int | str:
-    if value == "auto":
-        return value
-    try:
-        return int(value)
-    except ValueError:
-        raise click.BadParameter(f"must be a whole number or auto, got {value!r}") from None
+def _say(text: str) -> None:
+    click.echo(f"unbend: {' '.join(text.split())}", err=True)
 
 
-@click.group(cls=_Group, context_settings={"help_option_names": ["-h", "--help"]})
+def _show_warning(message: Warning | str, *details: Any, **options: Any) -> None:
+    _say(f"warning: {message}")
+
+
+@click.group(
+    cls=_Group, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100}
+)
 @click.version_option(__version__, prog_name="unbend")
 def main() -> None:
-    """Cluster unlabelled images and embeddings by straightening their manifolds."""
-
-
-@main.command()
-@click.argument("input", metavar="INPUT")
-@click.option(
-    "-k", "n_clusters", default="auto", show_default=True, metavar="K|auto", callback=_clusters,
-    help="Number of clusters.",
-)  # fmt: skip
-@click.option("-o", "out", type=click.Path(path_type=Path), metavar="RUN", help="Run directory.")
-@click.option("--preset", default="auto", show_default=True, help="auto, images, vectors or paper.")
-@click.option("--seed", default=0, show_default=True, help="Seed of everything.")
-@click.option("--device", default="auto", show_default=True, help="auto, cpu, cuda, cuda:1, mps.")
-@click.option("--overwrite", is_flag=True, help="Replace an earlier run in RUN.")
-@click.option("--compare", is_flag=True, help="Score k-means and spectral clustering too.")
-@click.option("--quiet", is_flag=True, help="No progress.")
-def cluster(
-    input: str,
-    n_clusters: int | str,
-    out: Path | None,
-    preset: str,
-    seed: int,
-    device: str,
-    overwrite: bool,
-    compare: bool,
-    quiet: bool,
-) -> None:
-    """Cluster INPUT: a .npy file of vectors or images, or a named set such as digits.
+    """Cluster unlabelled images and embeddings by straightening their manifolds.
 
     \b
     Examples:
-      unbend cluster digits -k 10 -o runs/digits
-      unbend cluster embeddings.npy -k auto
+      unbend cluster photos/                    # groups of a folder of pictures
+      unbend cluster digits -k 10 --compare     # a data set that comes along
+      unbend cluster embeddings.npy -k auto -o runs/mine
+      unbend predict runs/mine new.npy -o labels.csv
+      unbend report runs/mine
     """
-    from unbend.cli.cluster import cluster_input
-
-    summary = cluster_input(
-        input,
-        n_clusters=n_clusters,
-        out=out or Path("runs") / Path(input).stem,
-        preset=preset,
-        seed=seed,
-        device=device,
-        overwrite=overwrite,
-        compare=compare,
-        verbose=not quiet,
-    )
-    click.echo(summary)
 
 
-@main.command()
-@click.argument("name", metavar="NAME", type=click.Choice(list(EXPERIMENTS)))
-@click.option("--seeds", type=click.IntRange(min=1), help="How many seeds.")
-@click.option(
-    "-o", "out", type=click.Path(path_type=Path), default=Path("runs/results"), show_default=True,
-    help="Directory for tables and pictures.",
-)  # fmt: skip
-def reproduce(name: str, seeds: int | None, out: Path) -> None:
-    """Run an experiment, print its table, write it and its pictures.
-
-    \b
-    Examples:
-      unbend reproduce figure1
-      unbend reproduce digits --seeds 5
-    """
-    from unbend.experiments import experiment
-
-    chosen = {"seeds": seeds} if seeds else {}
-    out.mkdir(parents=True, exist_ok=True)  # better now than after the work
-    experiment(name)(out=out, **chosen).print()
-    click.echo(f"written to {out}/")
+for _module in (
+    cluster, predict, report, export, embed, pretrain, reproduce, benchmark, doctor, completion,
+):  # fmt: skip
+    main.add_command(_module.command)

@@ -1,93 +1,86 @@
-"""What ``unbend cluster`` does, as one function."""
+"""``unbend cluster``."""
 
 from __future__ import annotations
 
-import time
+import shlex
+import sys
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
+import click
 
-from unbend.data import NAMED_SETS, NamedSet, load_named
-from unbend.estimator import MLC
-from unbend.experiments.comparison import Result
-from unbend.experiments.comparison import compare as compare_methods
-from unbend.metrics import chance_scores, clustering_scores
-from unbend.runs import RunDirectory
+from unbend.cli import options
 
-__all__ = ["cluster_input"]
+__all__ = ["command"]
 
 
-def cluster_input(
-    source: str,
-    *,
-    n_clusters: int | str = "auto",
-    out: Path,
-    preset: str = "auto",
-    seed: int = 0,
-    device: str = "auto",
-    overwrite: bool = False,
-    compare: bool = False,
-    verbose: bool = False,
-) -> str:
-    """Cluster a source, write a run directory, and return a summary line.
+@click.command("cluster", short_help="Cluster images or vectors: labels, model, report.")
+@click.argument("input", metavar="INPUT", type=click.Path())
+@click.option(
+    "-k", "--n-clusters", default="auto", show_default=True, metavar="K|auto",
+    callback=options.whole_or("auto"), help="Number of clusters.",
+)  # fmt: skip
+@options.out_option("Run directory; by default runs/NAME.")
+@click.option(
+    "--labels", metavar="COLUMN|FILE|folders",
+    help="True labels, for scoring only: a column, a file, or the names of the sub-folders.",
+)  # fmt: skip
+@options.encoder_option()
+@click.option("--image-size", type=click.IntRange(min=4), help="Side that images are resized to.")
+@click.option("--preset", default="auto", show_default=True, help="auto, images, vectors or paper.")
+@options.seed_option
+@options.device_options
+@options.config_option
+@options.set_option
+@click.option(
+    "--train-on", default="auto", show_default=True, metavar="N|all|auto",
+    callback=options.whole_or("all", "auto"),
+    help="Rows to train on; the rest is labelled by the trained model. auto: all up to 100,000, "
+    "else 50,000 drawn by the seed.",
+)  # fmt: skip
+@click.option("--workers", type=click.IntRange(min=1), help="Processes that decode images.")
+@click.option(
+    "--max-broken", default=0.1, show_default=True, type=click.FloatRange(0, 1),
+    help="Share of unreadable images that is put up with; they are listed in broken.csv.",
+)  # fmt: skip
+@click.option("--compare", is_flag=True, help="Score k-means and spectral clustering too.")
+@click.option("--report/--no-report", default=True, help="Write report.html.")
+@click.option("--overwrite", is_flag=True, help="Replace an earlier run.")
+@click.option("--resume", is_flag=True, help="Continue an unfinished run where it stopped.")
+@options.output_options
+def command(input: str, out: Path | None, quiet: bool, as_json: bool, **given: Any) -> None:
+    """Cluster INPUT and leave labels, model and report in a run directory.
 
-    True labels, where the source has them, are looked at only after the clustering, for scoring.
+    INPUT is a folder of images, a csv or parquet list of image paths, an array (.npy, .npz,
+    .parquet, .safetensors), or a named set such as digits or cifar10:test.
+
+    \b
+    Examples:
+      unbend cluster photos/
+      unbend cluster photos/ -k 12 --labels folders -o runs/photos
+      unbend cluster digits -k 10 --compare
+      unbend cluster embeddings.npy --config mine.toml --set stage2.eta=0.1
+      unbend cluster embeddings.npy -o runs/mine --resume
+
+    In Python: unbend.workflows.cluster(...).
     """
-    X, data = _read(source)
-    if compare and data is None:
-        raise ValueError(f"--compare needs true labels, and {source!r} has none; leave it out")
-    run = RunDirectory(out, overwrite=overwrite)
-    start = time.perf_counter()
-    model = MLC(
-        n_clusters, preset=preset, random_state=seed, device=device, verbose=int(verbose)
-    ).fit(X)
-    seconds = time.perf_counter() - start
-    _write(run, model, X, data, seed)
-    if compare and data is not None:
-        compare_methods(data, {"MLC": [Result(model.labels_, seconds)]}).print()
-    return (
-        f"{len(X)} samples in {model.n_clusters_} clusters, {seconds:.0f} s; run written to {out}/"
-    )
+    from unbend.workflows.cluster import cluster, default_out
 
-
-def _read(source: str) -> tuple[NDArray[Any], NamedSet | None]:
-    if source in NAMED_SETS:
-        data = load_named(source)
-        return data.X, data
-    path = Path(source)
-    if not path.exists():
-        raise ValueError(
-            f"no file or data set {source!r}; give a .npy file or one of: {', '.join(NAMED_SETS)}"
-        )
-    if path.suffix != ".npy":
-        raise ValueError(f"cannot read {source!r}: only .npy files and named sets are read so far")
+    given["settings"] = options.collect_settings(given["settings"])
+    out = out or default_out(input)
     try:
-        array = np.load(path, allow_pickle=False)
-    except (ValueError, EOFError) as error:
-        raise ValueError(
-            f"cannot read {source!r}: it is not a plain array of numbers ({error})"
-        ) from error
-    if not isinstance(array, np.ndarray):
-        raise ValueError(f"cannot read {source!r}: it is an archive, not a single array")
-    return array, None
+        with options.progress_for(quiet) as progress:
+            result = cluster(input, out=out, progress=progress, **given)
+    except KeyboardInterrupt:
+        raise options.Interrupted(_how_to_go_on(out)) from None
+    if result.table is not None and not as_json:
+        result.table.print()
+    options.emit(result.to_dict(), result.summary(), as_json)
 
 
-def _write(
-    run: RunDirectory, model: MLC, X: NDArray[Any], data: NamedSet | None, seed: int
-) -> None:
-    probability = model.predict_proba(X).max(axis=1)
-    names = [str(i) for i in range(len(X))]
-    run.write_labels(names, model.labels_, probability, model.outlier_score(X))
-    run.write_history(model.history_)
-    run.write_json("config.json", {"seed": seed, **model.config_.to_dict()})
-    model.save(run.path / "model")
-    if data is not None:
-        scores = {
-            "data": data.name,
-            "split": data.split,
-            "MLC": clustering_scores(data.y, model.labels_).to_dict(),
-            "chance": chance_scores(data.y, model.labels_).to_dict(),
-        }
-        run.write_json("metrics.json", scores)
+def _how_to_go_on(out: Path) -> str:
+    if not (out / "checkpoints").is_dir():
+        return "interrupted before anything was written"
+    words = [word for word in sys.argv[1:] if word not in ("--overwrite", "--resume")]
+    again = shlex.join(["unbend", *words, "--resume"])
+    return f"interrupted; the work so far is saved, continue with: {again}"

@@ -1,0 +1,29 @@
+"""``unbend doctor``."""
+
+from __future__ import annotations
+
+import click
+
+from unbend.cli import options
+
+__all__ = ["command"]
+
+
+@click.command("doctor", short_help="What is installed, and does it work?")
+@click.option("--test/--no-test", default=True, help="Cluster a few hundred digits as a test.")
+@options.output_options
+def command(test: bool, quiet: bool, as_json: bool) -> None:
+    """Say what is installed, on which device it runs, and whether it works.
+
+    \b
+    Example:
+      unbend doctor
+
+    In Python: unbend.workflows.doctor(...).
+    """
+    from unbend.workflows.doctor import doctor
+
+    result = doctor(test=test)
+    options.emit(result.to_dict(), result.summary(), as_json)
+    if not result.healthy:
+        raise click.ClickException(result.problem)

@@ -1,0 +1,50 @@
+"""``unbend export``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from unbend.cli import options
+
+__all__ = ["command"]
+
+
+@click.command("export", short_help="Hand the labels of a run to other programs.")
+@click.argument("run", metavar="RUN", type=click.Path(path_type=Path))
+@click.option(
+    "--format", "kind", required=True, type=click.Choice(["parquet", "imagefolder", "fiftyone"]),
+    help="parquet: the table; imagefolder: a folder of links per cluster; fiftyone: labels.json "
+    "and links.",
+)  # fmt: skip
+@options.out_option("Where to; by default beside the run.")
+@click.option(
+    "--images", type=click.Path(path_type=Path), metavar="FOLDER",
+    help="Where the images are, if no longer where they were clustered.",
+)  # fmt: skip
+@click.option("--copy", is_flag=True, help="Copy images instead of linking to them.")
+@options.output_options
+def command(
+    run: Path,
+    kind: str,
+    out: Path | None,
+    images: Path | None,
+    copy: bool,
+    quiet: bool,
+    as_json: bool,
+) -> None:
+    """Hand the labels of RUN to other programs.
+
+    \b
+    Examples:
+      unbend export runs/photos --format imagefolder -o sorted/
+      unbend export runs/photos --format fiftyone -o photos-fiftyone
+      unbend export runs/mine --format parquet -o labels.parquet
+
+    In Python: unbend.workflows.export(...).
+    """
+    from unbend.workflows.export import export
+
+    path = export(run, kind, out=out, images=images, copy=copy)
+    options.emit({"format": kind, "out": str(path)}, f"written to {path}", as_json)

@@ -1,0 +1,133 @@
+"""What several commands share: options, values, progress."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from unbend.cli.settings import load_config, parse_setting
+
+if TYPE_CHECKING:
+    from unbend.progress import Progress
+
+__all__ = [
+    "Interrupted",
+    "collect_settings",
+    "config_option",
+    "device_options",
+    "emit",
+    "encoder_option",
+    "out_option",
+    "output_options",
+    "progress_for",
+    "seed_option",
+    "set_option",
+    "whole_or",
+]
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+class Interrupted(click.ClickException):
+    """The user pressed Ctrl-C; the message says how to go on."""
+
+
+def whole_or(*words: str) -> Callable[[click.Context, click.Parameter, Any], int | str]:
+    """Check of an option that is a whole number or one of some words."""
+
+    def check(ctx: click.Context, param: click.Parameter, value: Any) -> int | str:
+        text = str(value)
+        if text in words:
+            return text
+        try:
+            return int(text)
+        except ValueError:
+            allowed = " or ".join(words)
+            raise click.BadParameter(f"must be a whole number or {allowed}, got {text!r}") from None
+
+    return check
+
+
+def config_option(function: F) -> F:
+    """``--config``: a TOML file that gives defaults to the other options."""
+    return click.option(
+        "--config", is_eager=True, expose_value=False, callback=load_config,
+        type=click.Path(path_type=Path), metavar="FILE.toml",
+        help="Options and settings from a file; flags win over it.",
+    )(function)  # fmt: skip
+
+
+def set_option(function: F) -> F:
+    """``--set``: any setting by its dotted name."""
+    return click.option(
+        "--set", "settings", multiple=True, metavar="NAME=VALUE",
+        help="Any setting by its dotted name, as in stage2.eta=0.1; may be repeated.",
+    )(function)  # fmt: skip
+
+
+def collect_settings(flags: tuple[str, ...]) -> dict[str, Any]:
+    """Settings of the file and of the flags, which win."""
+    stored = click.get_current_context().meta.get("unbend.settings", {})
+    return {**stored, **dict(parse_setting(text) for text in flags)}
+
+
+def seed_option(function: F) -> F:
+    """``--seed``."""
+    return click.option(
+        "--seed", default=0, show_default=True, type=click.IntRange(min=0),
+        help="Seed of everything random.",
+    )(function)  # fmt: skip
+
+
+def device_options(function: F) -> F:
+    """``--device`` and ``--precision``."""
+    function = click.option(
+        "--precision", default="32-true", show_default=True,
+        type=click.Choice(["32-true", "bf16-mixed", "16-mixed", "64-true"]),
+        help="Numbers that training computes with.",
+    )(function)  # fmt: skip
+    return click.option(
+        "--device", default="auto", show_default=True, help="auto, cpu, cuda, cuda:1 or mps."
+    )(function)
+
+
+def encoder_option(default: str = "auto") -> Callable[[F], F]:
+    """``--encoder``."""
+    return click.option(
+        "--encoder", default=default, show_default=True, metavar="NAME|PATH|none",
+        help="Pre-trained encoder of images: lite0, lite2, hf:NAME, a checkpoint; none trains on "
+        "pixels; auto takes none for gray images up to 40 pixels wide, else lite2.",
+    )  # fmt: skip
+
+
+def out_option(what: str, default: str | None = None) -> Callable[[F], F]:
+    """``-o``."""
+    return click.option(
+        "-o", "--out", type=click.Path(path_type=Path), default=default,
+        show_default=default is not None, metavar="PATH", help=what,
+    )  # fmt: skip
+
+
+def output_options(function: F) -> F:
+    """``--quiet`` and ``--json``."""
+    function = click.option(
+        "--json", "as_json", is_flag=True, help="Print the result as JSON; progress on stderr."
+    )(function)
+    return click.option("-q", "--quiet", is_flag=True, help="No progress.")(function)
+
+
+def progress_for(quiet: bool) -> AbstractContextManager[Progress]:
+    """Bars or lines on standard error, or nothing."""
+    from unbend.progress import console_progress, silent
+
+    return nullcontext(silent) if quiet else console_progress()
+
+
+def emit(result: Mapping[str, Any], text: str, as_json: bool) -> None:
+    """Print the result for a machine or for a person."""
+    click.echo(json.dumps(result, indent=2, ensure_ascii=False) if as_json else text)

@@ -1,0 +1,55 @@
+"""``unbend predict``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from unbend.cli import options
+
+__all__ = ["command"]
+
+
+@click.command("predict", short_help="Label new samples with the model of a run.")
+@click.argument("run", metavar="RUN", type=click.Path(path_type=Path))
+@click.argument("input", metavar="INPUT", type=click.Path())
+@options.out_option("Table to write, .csv or .parquet.", "labels.csv")
+@click.option("--probabilities", is_flag=True, help="A column per cluster, p0, p1, ...")
+@click.option("--overwrite", is_flag=True, help="Replace the table if it is there.")
+@options.encoder_option()
+@click.option(
+    "--device", default="auto", show_default=True, help="Device of the encoder, as in cluster."
+)
+@options.config_option
+@options.output_options
+def command(
+    run: Path,
+    input: str,
+    out: Path,
+    probabilities: bool,
+    overwrite: bool,
+    encoder: str,
+    device: str,
+    quiet: bool,
+    as_json: bool,
+) -> None:
+    """Label new samples with the model of RUN, piece by piece: memory does not grow with INPUT.
+
+    Rows keep their order. RUN may also be a saved model directory.
+
+    \b
+    Examples:
+      unbend predict runs/photos new-photos/ -o labels.csv
+      unbend predict runs/mine new.npy -o labels.parquet --probabilities
+
+    In Python: unbend.workflows.predict(...).
+    """
+    from unbend.workflows.predict import predict
+
+    with options.progress_for(quiet) as progress:
+        result = predict(
+            run, input, out=out, probabilities=probabilities, overwrite=overwrite,
+            encoder=encoder, device=device, progress=progress,
+        )  # fmt: skip
+    options.emit(result.to_dict(), result.summary(), as_json)

@@ -1,0 +1,29 @@
+"""``unbend report``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from unbend.cli import options
+
+__all__ = ["command"]
+
+
+@click.command("report", short_help="Write the report of a run anew.")
+@click.argument("run", metavar="RUN", type=click.Path(path_type=Path))
+@options.output_options
+def command(run: Path, quiet: bool, as_json: bool) -> None:
+    """Write report.html of a finished run anew: one file to look at and to pass on.
+
+    \b
+    Example:
+      unbend report runs/photos
+
+    In Python: unbend.workflows.report(...).
+    """
+    from unbend.workflows.report import report
+
+    path = report(run)
+    options.emit({"report": str(path)}, f"report: {path}", as_json)

@@ -1,0 +1,118 @@
+"""Settings from a TOML file and from ``--set``."""
+
+from __future__ import annotations
+
+import difflib
+import sys
+from collections.abc import Iterable, Mapping
+from dataclasses import fields, is_dataclass
+from pathlib import Path
+from typing import Any
+
+import click
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+__all__ = ["known_settings", "load_config", "parse_setting"]
+
+
+def known_settings() -> list[str]:
+    """The dotted name of every setting."""
+    from unbend.config import Config
+
+    return [name for name in _leaves(Config(), "") if name != "preset"]
+
+
+def _leaves(node: Any, prefix: str) -> Iterable[str]:
+    for field in fields(node):
+        value = getattr(node, field.name)
+        name = f"{prefix}{field.name}"
+        if is_dataclass(value):
+            yield from _leaves(value, f"{name}.")
+        else:
+            yield name
+
+
+def parse_setting(text: str) -> tuple[str, Any]:
+    """``stage2.eta=0.1`` as a name and a value; values are written as in TOML.
+
+    >>> parse_setting("stage2.eta=0.1"), parse_setting("pretrain.method=moco")
+    (('stage2.eta', 0.1), ('pretrain.method', 'moco'))
+    """
+    name, equals, value = (part.strip() for part in text.partition("="))
+    if not equals or not value:
+        raise click.UsageError(f"--set takes NAME=VALUE as in stage2.eta=0.1, got {text!r}")
+    _check_known(name, known_settings(), "setting")
+    try:
+        return name, tomllib.loads(f"value = {value}")["value"]
+    except tomllib.TOMLDecodeError:
+        return name, value  # a bare word
+
+
+def load_config(ctx: click.Context, param: click.Parameter, path: Path | None) -> None:
+    """Make the values of a TOML file the defaults of the command's options.
+
+    Top-level keys are options by their long names; tables are settings, as in ``[stage2]``.
+    """
+    if path is None:
+        return
+    tree = _read(path)
+    options = _options(ctx.command)
+    tables = {name.split(".")[0] for name in known_settings()} & set(tree)
+    given = {key: value for key, value in tree.items() if key not in tables}
+    names = {}
+    for key, value in given.items():
+        _check_known(key, options, f"key of {str(path)!r}")
+        if isinstance(value, (dict, list)):
+            raise click.UsageError(f"{key!r} of {str(path)!r} must be a single value")
+        names[options[key]] = value
+    ctx.default_map = {**(ctx.default_map or {}), **names}
+    settings = _flatten({name: tree[name] for name in tables})
+    if settings and "set" not in options:
+        raise click.UsageError(f"{ctx.command_path} takes no settings, found {min(settings)!r}")
+    for name in settings:
+        _check_known(name, known_settings(), f"setting of {str(path)!r}")
+    ctx.meta["unbend.settings"] = settings
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise click.UsageError(f"cannot read --config {str(path)!r}: {reason}") from error
+    except ValueError as error:  # decoding errors of TOML and of UTF-8
+        raise click.UsageError(f"--config {str(path)!r} is not TOML: {error}") from error
+
+
+def _options(command: click.Command) -> dict[str, str]:
+    """Spelling in the file → name of the parameter."""
+    spellings: dict[str, str] = {}
+    for param in command.params:
+        if param.name is None or param.name in ("config", "help"):
+            continue
+        for text in (param.name, *param.opts):
+            plain = text.lstrip("-")
+            spellings |= {plain: param.name, plain.replace("-", "_"): param.name}
+    return spellings
+
+
+def _flatten(tree: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    flat: dict[str, Any] = {}
+    for key, value in tree.items():
+        if isinstance(value, Mapping):
+            flat |= _flatten(value, f"{prefix}{key}.")
+        else:
+            flat[f"{prefix}{key}"] = value
+    return flat
+
+
+def _check_known(name: str, known: Iterable[str], what: str) -> None:
+    known = list(known)
+    if name not in known:
+        near = difflib.get_close_matches(name, known, 1, 0.5)
+        remedy = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(sorted(known))}"
+        raise click.UsageError(f"unknown {what} {name!r}; {remedy}")

@@ -1,0 +1,25 @@
+"""Everything that the command line does, as functions: one per command."""
+
+from unbend.workflows.benchmark import benchmark
+from unbend.workflows.cluster import ClusterResult, cluster
+from unbend.workflows.doctor import Diagnosis, doctor
+from unbend.workflows.embed import EmbedResult, embed
+from unbend.workflows.export import export
+from unbend.workflows.predict import PredictResult, predict
+from unbend.workflows.report import report
+from unbend.workflows.reproduce import reproduce
+
+__all__ = [
+    "ClusterResult",
+    "Diagnosis",
+    "EmbedResult",
+    "PredictResult",
+    "benchmark",
+    "cluster",
+    "doctor",
+    "embed",
+    "export",
+    "predict",
+    "report",
+    "reproduce",
+]

@@ -1,0 +1,90 @@
+"""What ``unbend embed`` does, as one function."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from unbend.progress import Progress, silent
+from unbend.runs import npy_file, write_csv
+from unbend.workflows.inputs import read_inputs
+from unbend.workflows.streaming import chunks
+
+__all__ = ["EmbedResult", "embed"]
+
+
+@dataclass(frozen=True)
+class EmbedResult:
+    """What an embedding came to."""
+
+    out: Path
+    n_samples: int
+    dim: int
+    n_broken: int
+    encoder: str
+    seconds: float
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain dict, ready for JSON."""
+        return {
+            "out": str(self.out),
+            "n_samples": self.n_samples,
+            "dim": self.dim,
+            "n_broken": self.n_broken,
+            "encoder": self.encoder,
+            "seconds": round(self.seconds, 1),
+        }
+
+    def summary(self) -> str:
+        """A line for people."""
+        broken = f", {self.n_broken} broken files left out" if self.n_broken else ""
+        return (
+            f"{self.n_samples} images as vectors of width {self.dim}{broken}, "
+            f"{self.seconds:.0f} s; written to {self.out}"
+        )
+
+
+def embed(
+    input: Any,
+    *,
+    encoder: str = "lite2",
+    out: str | Path = "embeddings.npy",
+    overwrite: bool = False,
+    device: str = "auto",
+    workers: int | None = None,
+    progress: Progress = silent,
+) -> EmbedResult:
+    """Encode images into a ``.npy`` array; the function behind ``unbend embed``.
+
+    A csv of the same name lists the samples of the rows. Images that were encoded before come
+    from the cache.
+    """
+    start = time.perf_counter()
+    out = Path(out)
+    names_file = out.with_suffix(".csv")
+    if out.suffix != ".npy":
+        raise ValueError(f"-o must end in .npy, got {str(out)!r}; rename it")
+    for path in (out, names_file):
+        if path.exists() and not overwrite:
+            raise ValueError(f"{str(path)!r} is there already; name another or pass --overwrite")
+    if not out.parent.is_dir():
+        raise ValueError(f"cannot write {str(out)!r}: no such folder; make it, or name another")
+    if encoder in ("none", "auto"):
+        raise ValueError(f"--encoder of embed must name an encoder, got {encoder!r}; try lite2")
+    inputs = read_inputs(input, encoder=encoder, device=device, workers=workers, progress=progress)
+    assert inputs.encoder is not None  # it was named
+    Z = inputs.array(progress)
+    write_csv(names_file, ["sample"], ([name] for name in inputs.source.names))
+    with npy_file(out, (len(Z), int(Z.shape[1]))) as write:
+        for _, rows in chunks(Z):
+            write(rows)
+    return EmbedResult(
+        out=out,
+        n_samples=len(Z),
+        dim=int(Z.shape[1]),
+        n_broken=len(inputs.source.broken),
+        encoder=inputs.encoder.name,
+        seconds=time.perf_counter() - start,
+    )

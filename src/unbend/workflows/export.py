@@ -1,0 +1,142 @@
+"""What ``unbend export`` does, as one function."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path, PurePosixPath, PureWindowsPath
+
+from unbend.data.decode import EXTENSIONS
+from unbend.runs import LabelRows, atomic_directory, atomic_write, read_json, read_labels, to_json
+from unbend.runs.labels import labels_file
+
+__all__ = ["FORMATS", "export"]
+
+FORMATS = ("parquet", "imagefolder", "fiftyone")
+
+
+def export(
+    run: str | Path,
+    format: str,
+    *,
+    out: str | Path | None = None,
+    images: str | Path | None = None,
+    copy: bool = False,
+) -> Path:
+    """Hand the labels of a run to other programs; the function behind ``unbend export``.
+
+    Parameters
+    ----------
+    run : path
+        A finished run.
+    format : {"parquet", "imagefolder", "fiftyone"}
+        ``"parquet"``: the table of labels. ``"imagefolder"``: a folder per cluster with a link
+        to (or a copy of) each image. ``"fiftyone"``: ``data/`` with links to the images and
+        ``labels.json``, which FiftyOne imports as ``FiftyOneImageClassificationDataset``.
+    out : path, optional
+        By default ``RUN-FORMAT`` beside the run. Must not be there yet.
+    images : path, optional
+        Folder that the names of the samples are relative to; by default the input of the run.
+    copy : bool
+        Copy images instead of linking to them.
+    """
+    run = Path(run)
+    if format not in FORMATS:
+        raise ValueError(f"`format` must be one of {', '.join(FORMATS)}, got {format!r}")
+    if format == "parquet" and (copy or images is not None):
+        raise ValueError("parquet holds no images; leave --copy and --images out")
+    if not run.is_dir():
+        raise ValueError(f"no run {str(run)!r}; make one with: unbend cluster INPUT -o {run}")
+    rows = read_labels(run / "labels.parquet")
+    ending = ".parquet" if format == "parquet" else ""
+    out = Path(out) if out is not None else run.with_name(f"{run.name}-{format}{ending}")
+    if out.exists():
+        raise ValueError(f"{str(out)!r} is there already; name another with -o")
+    if format == "parquet":
+        _write_parquet(rows, out)
+        return out
+    paths = _paths(rows, _root(run, images))
+    with atomic_directory(out) as folder:
+        if format == "imagefolder":
+            _write_folders(rows, paths, folder, copy)
+        else:
+            _write_fiftyone(rows, paths, folder, copy)
+    return out
+
+
+def _write_parquet(rows: LabelRows, out: Path) -> None:
+    if out.suffix != ".parquet":
+        raise ValueError(f"-o must end in .parquet, got {str(out)!r}; rename it")
+    out.parent.mkdir(parents=True, exist_ok=True)
+    with labels_file(out) as write:
+        write(rows)
+
+
+def _root(run: Path, images: str | Path | None) -> Path:
+    """Where the images are."""
+    root = Path(images) if images is not None else Path(_input(run))
+    if root.is_file():  # a list of paths, which are relative to it
+        root = root.parent
+    if not root.is_dir():
+        raise ValueError(
+            f"the images of {str(run)!r} are not in {str(root)!r}; name their folder with --images"
+        )
+    return root.resolve()
+
+
+def _input(run: Path) -> str:
+    spec = read_json(run / "config.json").get("input")
+    if not isinstance(spec, str):
+        raise ValueError(f"{str(run / 'config.json')!r} names no input; give --images FOLDER")
+    return spec
+
+
+def _paths(rows: LabelRows, root: Path) -> list[Path]:
+    """The image of each sample. A table from others must not lead out of the folder."""
+    found = []
+    for name in rows.samples:
+        pure = PurePosixPath(name)
+        if pure.is_absolute() or PureWindowsPath(name).drive or ".." in pure.parts:
+            raise ValueError(f"sample {name!r} lies outside {str(root)!r}; it is not exported")
+        path = root / pure
+        if path.suffix.lower() not in EXTENSIONS or not path.is_file():
+            raise ValueError(
+                f"sample {name!r} is no image in {str(root)!r}; name the folder with --images"
+            )
+        found.append(path)
+    return found
+
+
+def _write_folders(rows: LabelRows, paths: list[Path], folder: Path, copy: bool) -> None:
+    digits = len(str(int(rows.labels.max(initial=0))))
+    for row, (label, path) in enumerate(zip(rows.labels.tolist(), paths, strict=True)):
+        place = folder / f"cluster_{label:0{digits}d}"
+        place.mkdir(exist_ok=True)
+        target = place / path.name
+        if target.exists() or target.is_symlink():  # the same name in two folders
+            target = place / f"{row}-{path.name}"
+        _put(path, target, copy)
+
+
+def _write_fiftyone(rows: LabelRows, paths: list[Path], folder: Path, copy: bool) -> None:
+    """``data/`` and ``labels.json``, which FiftyOne reads as FiftyOneImageClassificationDataset."""
+    (folder / "data").mkdir()
+    labels = {}
+    for row, path in enumerate(paths):
+        key = f"{row:07d}-{path.stem}"  # stems alone need not be different
+        _put(path, folder / "data" / f"{key}{path.suffix}", copy)
+        labels[key] = {
+            "label": f"cluster {rows.labels[row]}",
+            "confidence": float(rows.probability[row]),
+            "attributes": {
+                "sample": rows.samples[row],
+                "outlier_score": float(rows.outlier_score[row]),
+            },
+        }
+    atomic_write(folder / "labels.json", to_json({"labels": labels}, indent=1) + "\n")
+
+
+def _put(path: Path, target: Path, copy: bool) -> None:
+    if copy:
+        shutil.copyfile(path, target)
+    else:
+        target.symlink_to(path)

@@ -1,0 +1,115 @@
+"""From what the user named to the array that is clustered."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from numpy.typing import NDArray
+
+from unbend.data import Source, open_source
+from unbend.exceptions import UnbendWarning
+from unbend.networks.encoders import Encoder, default_encoder, load_encoder
+from unbend.progress import Progress, silent
+
+__all__ = ["Inputs", "read_inputs"]
+
+# Small drawings and writing are learned from their pixels; photographs want an encoder that has
+# seen many.
+_SMALL = 40
+
+
+@dataclass
+class Inputs:
+    """A source and the encoder that turns its images into vectors, if any."""
+
+    source: Source
+    encoder: Encoder | None = None
+    _array: NDArray[Any] | None = field(default=None, repr=False)
+
+    @property
+    def n_samples(self) -> int:
+        """Number of samples."""
+        return len(self.source.X)
+
+    def array(self, progress: Progress = silent) -> NDArray[Any]:
+        """What is clustered: the samples, or their embeddings (computed once, cached on disk)."""
+        if self._array is None:
+            self._array = self.source.X
+            if self.encoder is not None:
+                self._array = self.encoder.encode(self.source.X, progress=progress)
+        return self._array
+
+
+def read_inputs(
+    spec: Any,
+    *,
+    encoder: str | Encoder = "auto",
+    image_size: int | None = None,
+    device: str = "auto",
+    progress: Progress = silent,
+    **options: Any,
+) -> Inputs:
+    """Open a source and load its encoder.
+
+    ``encoder="auto"`` is none for vectors and for gray images up to 40 pixels wide, else lite2
+    if it is installed. Image files are decoded at the resolution of the encoder unless
+    ``image_size`` says otherwise. ``options`` are those of :func:`unbend.data.open_source`.
+    """
+    loaded = _load_early(spec, encoder, device)
+    source = _open(spec, image_size, loaded, progress, options)
+    if encoder == "auto" and loaded is None and _wants_encoder(source):
+        name = default_encoder()
+        if name is None:
+            warnings.warn(
+                "images like these cluster far better with an encoder: "
+                "pip install 'unbend[encoder]'",
+                UnbendWarning,
+                stacklevel=3,
+            )
+        else:
+            loaded = load_encoder(name, device=device)
+            if source.paths is not None and image_size is None:  # a list of files: sharper now
+                source = _open(spec, image_size, loaded, progress, options)
+    if loaded is not None and source.kind == "vectors":
+        raise ValueError(
+            f"an encoder is for images, and {_name(spec)} holds vectors; leave --encoder out"
+        )
+    return Inputs(source, loaded)
+
+
+def _load_early(spec: Any, encoder: str | Encoder, device: str) -> Encoder | None:
+    """The encoder when it is known before the input is opened."""
+    if isinstance(encoder, Encoder):
+        return encoder
+    if encoder == "auto":
+        folder = isinstance(spec, (str, Path)) and Path(spec).expanduser().is_dir()
+        name = default_encoder() if folder else None
+        return None if name is None else load_encoder(name, device=device)
+    return None if encoder == "none" else load_encoder(encoder, device=device)
+
+
+def _open(
+    spec: Any,
+    image_size: int | None,
+    encoder: Encoder | None,
+    progress: Progress,
+    options: dict[str, Any],
+) -> Source:
+    if image_size is None and encoder is not None and encoder.resolution is not None:
+        side = encoder.resolution
+        image_size = max(side) if isinstance(side, tuple) else side
+    return open_source(spec, image_size=image_size, progress=progress, **options)
+
+
+def _wants_encoder(source: Source) -> bool:
+    if source.kind != "images":
+        return False
+    gray = source.X.ndim == 3 or source.X.shape[1] == 1
+    return not (gray and max(source.X.shape[-2:]) <= _SMALL)
+
+
+def _name(spec: Any) -> str:
+    return repr(str(spec)) if isinstance(spec, (str, Path)) else "the array"

@@ -1,0 +1,149 @@
+"""From a trained model to the files of a run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unbend import __version__
+from unbend.data import NamedSet
+from unbend.estimator import MLC
+from unbend.experiments.comparison import Result
+from unbend.experiments.comparison import compare as compare_methods
+from unbend.experiments.tables import Table
+from unbend.metrics import chance_scores, clustering_scores
+from unbend.progress import Progress, Tick
+from unbend.report import make_thumbnails, write_report
+from unbend.runs import (
+    LabelRows,
+    Log,
+    RunDirectory,
+    combined_hash,
+    labels_file,
+    needs_mark,
+    npy_file,
+    software,
+)
+from unbend.workflows.inputs import Inputs
+from unbend.workflows.streaming import chunks
+
+__all__ = ["write_results"]
+
+_MANIFEST_FORMAT = 1
+
+
+def write_results(
+    run: RunDirectory,
+    model: MLC,
+    inputs: Inputs,
+    *,
+    identity: dict[str, Any],
+    spec: str,
+    rows: NDArray[np.int64] | None,
+    log: Log,
+    compare: bool,
+    report: bool,
+    progress: Progress,
+) -> tuple[Table | None, dict[str, Any] | None, Path | None]:
+    """Write every file of a run; the table of peers, the scores and the report when wanted."""
+    source = inputs.source
+    with log.stage("labelling"):
+        labels = _write_tables(run, model, inputs, trained_on_all=rows is None, progress=progress)
+    run.write_history(model.history_)
+    run.write_json("config.json", {"input": spec, **identity, **model.config_.to_dict()})
+    if source.broken:
+        broken = ([str(item.path), item.reason] for item in source.broken)
+        run.write_table("broken.csv", ["path", "reason"], broken)
+    scores = _scores(inputs, labels)
+    if scores is not None:
+        run.write_json("metrics.json", scores)
+    if source.kind == "images":
+        _write_thumbnails(run, source.X, labels)
+    table = _compare(inputs, labels, log.seconds.get("training", 0.0)) if compare else None
+    run.write_json("manifest.json", _manifest(model, inputs, labels, identity, log))
+    page = write_report(run.path, y=source.y, classes=source.classes) if report else None
+    return table, scores, page
+
+
+def _write_thumbnails(run: RunDirectory, images: NDArray[Any], labels: NDArray[np.int64]) -> None:
+    pictures, indices = make_thumbnails(images, labels=labels)
+    with npy_file(run.path / "thumbnails.npy", pictures.shape, np.uint8) as write:
+        write(pictures)
+    run.write_json("thumbnails.json", {"indices": indices})
+
+
+def _write_tables(
+    run: RunDirectory, model: MLC, inputs: Inputs, *, trained_on_all: bool, progress: Progress
+) -> NDArray[np.int64]:
+    """``labels.csv``, ``labels.parquet`` and ``features.npy``, piece by piece."""
+    X, names = inputs.array(progress), inputs.source.names
+    labels = np.empty(len(X), dtype=np.int64)
+    width = model.config_.network.dim
+    with (
+        labels_file(run.path / "labels.csv", mark=needs_mark(names)) as write_csv,
+        labels_file(run.path / "labels.parquet") as write_parquet,
+        npy_file(run.path / "features.npy", (len(X), width)) as write_features,
+    ):
+        for where, part in chunks(X):
+            said = model.assess(part)
+            # What was trained on keeps the labels of the fit; they differ at most in ties.
+            labels[where] = model.labels_[where] if trained_on_all else said.labels
+            block = LabelRows(
+                names[where], labels[where], said.probabilities.max(axis=1), said.outlier_score
+            )
+            write_csv(block)
+            write_parquet(block)
+            write_features(said.Z)
+            progress(Tick("writing", where.stop, len(X)))
+    return labels
+
+
+def _scores(inputs: Inputs, labels: NDArray[np.int64]) -> dict[str, Any] | None:
+    source = inputs.source
+    if source.y is None:
+        return None
+    return {
+        "data": source.name,
+        "split": source.split,
+        "n": len(labels),
+        "MLC": clustering_scores(source.y, labels).to_dict(),
+        "chance": chance_scores(source.y, labels).to_dict(),
+    }
+
+
+def _compare(inputs: Inputs, labels: NDArray[np.int64], seconds: float) -> Table:
+    source = inputs.source
+    X = inputs.array()
+    data = NamedSet(name=source.name, split=source.split, X=np.asarray(X), y=source.y)
+    return compare_methods(data, {"MLC": [Result(labels, seconds)]})
+
+
+def _manifest(
+    model: MLC, inputs: Inputs, labels: NDArray[np.int64], identity: dict[str, Any], log: Log
+) -> dict[str, Any]:
+    source, encoder = inputs.source, inputs.encoder
+    return {
+        "format": _MANIFEST_FORMAT,
+        "software": software(__version__),
+        "identity": identity,
+        "data": {
+            "name": source.name,
+            "split": source.split,
+            "kind": source.kind,
+            "shape": list(source.X.shape),
+            "dtype": str(source.X.dtype),
+            "sha256": combined_hash(source.hashes),
+        },
+        "encoder": None if encoder is None else encoder.describe(),
+        "n_samples": len(labels),
+        "n_clusters": model.n_clusters_,
+        "n_trained": identity["train_on"],
+        "n_broken": len(source.broken),
+        "seed": identity["seed"],
+        "config": model.config_.to_dict(),
+        "seconds": log.seconds,
+        "warnings": log.warnings,
+    }

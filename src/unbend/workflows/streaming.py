@@ -1,0 +1,35 @@
+"""Rows of any array, piece by piece, in memory that does not grow with it."""
+
+from __future__ import annotations
+
+import mmap
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["CHUNK_NUMBERS", "chunks"]
+
+# Numbers in a piece: a few thousand vectors, or some dozens of photographs.
+CHUNK_NUMBERS = 2**20
+_MOST_ROWS = 8192
+
+
+def chunks(X: NDArray[Any]) -> Iterator[tuple[slice, NDArray[Any]]]:
+    """Slices of X and copies of their rows."""
+    width = max(1, int(np.prod(X.shape[1:])))
+    size = max(1, min(_MOST_ROWS, CHUNK_NUMBERS // width))
+    for start in range(0, len(X), size):
+        rows = slice(start, min(start + size, len(X)))
+        yield rows, np.array(X[rows])
+        _forget(X)
+
+
+def _forget(X: Any) -> None:
+    """Give back the pages of a memory map that were read; they would count as our memory."""
+    # Only maps that are shared with their file: a private one would lose what was written to it.
+    if isinstance(X, np.memmap) and X.mode in ("r", "r+"):
+        mapped = getattr(X, "_mmap", None)
+        if isinstance(mapped, mmap.mmap) and hasattr(mmap, "MADV_DONTNEED"):
+            mapped.madvise(mmap.MADV_DONTNEED)
