@@ -6,9 +6,9 @@ rate of stage 1, (6) how views are joined.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from lightning_fabric import Fabric
@@ -23,9 +23,36 @@ from unbend.labels import LabelModel, label_codes
 from unbend.networks import Network, build_network
 from unbend.pretrain import pretrain
 from unbend.progress import Progress, silent
-from unbend.training import Guard, History, Terms, descend, n_steps
+from unbend.training import (
+    Checkpoints,
+    Guard,
+    History,
+    Record,
+    Terms,
+    Watch,
+    agree,
+    descend,
+    gather,
+    hash_of,
+    n_steps,
+    share,
+    synchronize,
+)
 
-__all__ = ["Solution", "linearize", "solve"]
+__all__ = ["Solution", "Watching", "linearize", "solve"]
+
+STAGE_2 = "stage 2"
+
+
+class Watching(NamedTuple):
+    """``call(stage, step, network)`` every so many steps, for scores that training never sees.
+
+    What it returns is shown with the progress. The network is to be looked at only, as by
+    :meth:`~unbend.networks.Network.encode`.
+    """
+
+    call: Callable[[str, int, Network], Mapping[str, float] | None]
+    every: int = 50
 
 
 @dataclass(frozen=True)
@@ -50,28 +77,43 @@ def solve(
     label_method: str = "auto",
     max_clusters: int | None = None,
     observe: Callable[[int, Network], None] | None = None,
+    checkpoints: Checkpoints | None = None,
+    watch: Watching | None = None,
 ) -> Solution:
     """Run Algorithm 1 on scaled samples (n, p) or (n, c, h, w).
 
     Everything random comes from ``seed``; the global random state is not touched.
-    ``observe(stage, network)`` is called at the end of stage 0 (random), 1 and 2.
+    ``observe(stage, network)`` is called at the end of stage 0 (random), 1 and 2, where this
+    call gets there. With ``checkpoints`` the run goes on from the newest one and is kept there;
+    on the CPU it then ends bit-equal to one that was never interrupted. ``watch`` looks on every
+    few steps.
     """
     observe = observe or (lambda stage, network: None)
+    seed = int(agree(seed)[0]) if seed < 2**53 else seed
     generator = torch.Generator().manual_seed(seed)
     samples = samples.to(fabric.device)
     network = build_network(tuple(samples.shape[1:]), config.network, seed)
     network.normalize_like(samples)
+    synchronize(network)
+    record = _record(checkpoints, config, seed, samples, fabric)
     trained: Any = fabric.setup_module(network)
     trained.mark_forward_method("features")
     views = ViewSampler(samples, config.views, generator)
-    tools: dict[str, Any] = {"generator": generator, "fabric": fabric, "progress": progress}
+    tools: dict[str, Any] = {
+        "generator": generator,
+        "fabric": fabric,
+        "progress": progress,
+        "record": record,
+        "watch": watch and Watch(lambda stage, step: watch.call(stage, step, network), watch.every),
+    }
 
     observe(0, network)
     history = pretrain(trained, views, config.pretrain, **tools)  # line 1
-    network.copy_feature_head()  # line 2
-    observe(1, network)
-    if views.neighbors.shape[1] and config.views.refresh:
-        views.refresh(network.encode(samples).Z)
+    if not record.reached(STAGE_2):
+        network.copy_feature_head()  # line 2
+        observe(1, network)
+        if views.neighbors.shape[1] and config.views.refresh:
+            views.refresh(network.encode(samples).Z)
     history += linearize(trained, views, config.stage2, **tools)  # lines 3-9
     observe(2, network)
     Z, C = (t.float().cpu() for t in network.encode(samples))
@@ -89,6 +131,21 @@ def solve(
     return Solution(network.cpu().eval(), Z, C, labels, history)
 
 
+def _record(
+    checkpoints: Checkpoints | None, config: Config, seed: int, samples: Tensor, fabric: Fabric
+) -> Record:
+    """Where the run is kept; what makes it this run is written there."""
+    if checkpoints is None:
+        return Record()
+    identity = {
+        "config": config.to_dict(),
+        "seed": seed,
+        "precision": str(getattr(fabric._precision, "precision", "")),
+        "samples": hash_of(samples),
+    }
+    return Record(checkpoints, identity)
+
+
 def linearize(
     network: Network,
     views: ViewSampler,
@@ -97,6 +154,8 @@ def linearize(
     generator: torch.Generator,
     fabric: Fabric,
     progress: Progress,
+    record: Record | None = None,
+    watch: Watch | None = None,
 ) -> History:
     """Lines 3-9: maximise R(Z) - R_c(Z, Γ) over both heads."""
     network.train()
@@ -122,17 +181,23 @@ def linearize(
         optimizers,
         n_steps=total,
         lr_factor=lambda step: 1.0,
-        guard=Guard(network, optimizers, "stage 2", network.feature_head.dim, config.eps_sq),
+        guard=Guard(network, optimizers, STAGE_2, network.feature_head.dim, config.eps_sq),
         fabric=fabric,
         progress=progress,
+        accumulate=config.accumulate,
+        max_norm=config.max_norm,
+        watch=watch,
+        parts={"generator": generator, "views": views, "batches": batches},
+        record=record,
+        unit=views.unit,
     )
 
 
 def forward(network: Network, X: Tensor, config: Stage2Config) -> tuple[Tensor, Tensor]:
     """Eq. (6): Z is the unit-norm mean of the views' features, Γ the mean of their memberships."""
-    outputs = [network(x) for x in X]
-    Z = normalize(torch.stack([out.Z.float() for out in outputs]).mean(0), dim=1)
-    C = torch.stack([out.C.float() for out in outputs])
+    outputs = [network(share(x)) for x in X]
+    Z = normalize(torch.stack([gather(out.Z.float()) for out in outputs]).mean(0), dim=1)
+    C = torch.stack([gather(out.C.float()) for out in outputs])
     Gamma = doubly_stochastic(C @ C.mT, config.eta, tol=config.tol).Gamma.mean(0)
     return Z, Gamma
 

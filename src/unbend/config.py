@@ -152,6 +152,8 @@ class PretrainConfig:
     momentum: float = 0.9
     weight_decay: float = 1e-4
     warmup: float = 0.01  # share of the steps; NMCE: 10 epochs
+    accumulate: int = 1  # batches per step, whose gradients are averaged
+    max_norm: float = 0.0  # of the gradient; 0 is no limit
 
 
 @dataclass(frozen=True)
@@ -172,6 +174,8 @@ class Stage2Config:
     train_backbone: bool = False
     n_anchors: int = 0  # columns of Gamma sampled for R_c in each step; 0 takes all
     tol: float = 1e-3  # of the marginals of Gamma during training; labels use a tighter one
+    accumulate: int = 1  # batches per step, whose gradients are averaged
+    max_norm: float = 0.0  # of the gradient; 0 is no limit
 
 
 @dataclass(frozen=True)

@@ -3,30 +3,86 @@
 from __future__ import annotations
 
 import logging
+import os
 
 import torch
 from lightning_fabric import Fabric
+from lightning_fabric.strategies.ddp import DDPStrategy
+from torch import nn
 
 __all__ = ["make_fabric"]
 
 
-def make_fabric(device: str = "auto", precision: str = "32-true") -> Fabric:
-    """Fabric on one device: ``"auto"``, ``"cpu"``, ``"cuda"``, ``"cuda:1"`` or ``"mps"``."""
+class _OneLoss(DDPStrategy):
+    """Processes that compute the loss of one global batch together.
+
+    Fabric starts and connects them; the loop itself gathers features and averages gradients. The
+    usual wrapper would average losses of separate batches, which is another objective where a
+    loss is no sum over samples.
+    """
+
+    def setup_module(self, module: nn.Module) -> nn.Module:  # type: ignore[override]
+        """Leave the module as it is."""
+        return module
+
+
+def make_fabric(
+    device: str = "auto", precision: str = "32-true", processes: int | None = None
+) -> Fabric:
+    """Fabric on one device: ``"auto"``, ``"cpu"``, ``"cuda"``, ``"cuda:1"`` or ``"mps"``.
+
+    Under ``torchrun`` every process gets a device of its own kind, and they are connected (gloo
+    on the CPU, NCCL on GPUs). ``processes``, if given, must be their number.
+    """
     logging.getLogger("lightning_fabric").setLevel(logging.WARNING)
-    kind, _, number = str(device).partition(":")
+    kind, number = _resolve(str(device))
+    world, local = _launched()
+    if processes is not None and processes != world:
+        raise ValueError(
+            f"`processes` is {processes}, but {world} were started; "
+            f"use torchrun --nproc-per-node {processes}"
+        )
+    if world > 1 and number:
+        raise ValueError(
+            f"`device` {device!r} names one device for {world} processes; use {kind!r}"
+        )
+    try:
+        if world == 1:
+            devices = [int(number)] if number else 1
+            return Fabric(accelerator=kind, devices=devices, precision=precision)  # type: ignore[arg-type]
+        fabric = Fabric(
+            accelerator=kind,
+            devices=local,
+            num_nodes=world // local,
+            strategy=_OneLoss(),
+            precision=precision,  # type: ignore[arg-type]
+        )
+    except ValueError as error:
+        raise ValueError(
+            f"`precision` {precision!r} cannot be used; try '32-true' or 'bf16-mixed' ({error})"
+        ) from error
+    fabric.launch()
+    return fabric
+
+
+def _resolve(device: str) -> tuple[str, str]:
+    """Kind and number of a device that is here."""
+    kind, _, number = device.partition(":")
     available = ["cpu"]
     if torch.cuda.is_available():
         available += ["cuda", *(f"cuda:{i}" for i in range(torch.cuda.device_count()))]
     if torch.backends.mps.is_available():
         available.append("mps")
-    if device != "auto" and device not in available:
-        raise ValueError(f"`device` {device!r} is not here; available: {', '.join(available)}")
     if device == "auto":
-        kind = "cuda" if "cuda" in available else available[-1]
-    devices = [int(number)] if number else 1
-    try:
-        return Fabric(accelerator=kind, devices=devices, precision=precision)  # type: ignore[arg-type]
-    except ValueError as error:
-        raise ValueError(
-            f"`precision` {precision!r} cannot be used; try '32-true' or 'bf16-mixed' ({error})"
-        ) from error
+        return ("cuda" if "cuda" in available else available[-1]), ""
+    if device not in available:
+        raise ValueError(f"`device` {device!r} is not here; available: {', '.join(available)}")
+    return kind, number
+
+
+def _launched() -> tuple[int, int]:
+    """Processes that torchrun started, in all and on this node; one without it."""
+    if not (torch.distributed.is_available() and torch.distributed.is_torchelastic_launched()):
+        return 1, 1
+    world = int(os.environ.get("WORLD_SIZE", 1))
+    return world, int(os.environ.get("LOCAL_WORLD_SIZE", world))

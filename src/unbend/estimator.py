@@ -27,8 +27,9 @@ from unbend.labels import LabelModel, ModelSelection
 from unbend.networks import build_network, resolve_backbone
 from unbend.networks.network import Output
 from unbend.parameters import check_config, check_parameters
-from unbend.progress import console_progress, silent
+from unbend.progress import Progress, console_progress, silent
 from unbend.runs import read_model, write_model
+from unbend.training import Checkpoints
 
 __all__ = ["MLC", "Assessment", "load"]
 
@@ -195,7 +196,14 @@ class MLC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseE
 
     # ------------------------------------------------------------------ fit
 
-    def fit(self, X: Any, y: Any = None) -> MLC:
+    def fit(
+        self,
+        X: Any,
+        y: Any = None,
+        *,
+        checkpoints: str | Path | Checkpoints | None = None,
+        progress: Progress | None = None,
+    ) -> MLC:
         """Learn the representation and the clusters of X.
 
         Parameters
@@ -204,16 +212,27 @@ class MLC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseE
             Vectors (n, p), or images (n, h, w) or (n, c, h, w), uint8 or float.
         y : None
             Ignored, present for scikit-learn.
+        checkpoints : path or Checkpoints, optional
+            Where to keep the state of training every few minutes and at an interrupt. The same
+            call, made again, goes on from there and ends as if it had never been interrupted;
+            samples, settings and seed must be the same. With ``random_state=None`` the seed is
+            the one in the checkpoint.
+        progress : callable, optional
+            Receives :class:`~unbend.progress.Tick`; by default ``verbose`` decides.
         """
         before = dict(self.__dict__)
+        if checkpoints is not None and not isinstance(checkpoints, Checkpoints):
+            checkpoints = Checkpoints(checkpoints)
         try:
-            return self._fit(X)
+            return self._fit(X, checkpoints, progress)
         except BaseException:  # also an interrupt: the model is then what it was before
             self.__dict__.clear()
             self.__dict__.update(before)
             raise
 
-    def _fit(self, X: Any) -> MLC:
+    def _fit(
+        self, X: Any, checkpoints: Checkpoints | None = None, listener: Progress | None = None
+    ) -> MLC:
         check_parameters(self)
         array = self._validate(X, reset=True)
         self._check_counts(len(array))
@@ -221,16 +240,18 @@ class MLC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseE
         self.config_ = self._resolve(self._scaling.shape, len(array))
         check_config(self.config_)
         fabric = make_fabric(self.device, self.precision)
-        with console_progress() if self.verbose else nullcontext(silent) as progress:
+        quiet = nullcontext(listener or silent)
+        with console_progress() if self.verbose and listener is None else quiet as progress:
             solution = solve(
                 samples,
                 self.n_clusters,
                 self.config_,
-                seed=self._seed(),
+                seed=self._seed(checkpoints),
                 fabric=fabric,
                 progress=progress,
                 label_method=self.label_method,
                 max_clusters=self.max_clusters,
+                checkpoints=checkpoints,
             )
         self._network = solution.network
         self.history_ = solution.history
@@ -291,8 +312,11 @@ class MLC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseE
             raise ValueError(f"setting {sorted(twice)[0]!r} is given twice; leave one of them out")
         return config.override(changes).override(self.settings or {})
 
-    def _seed(self) -> int:
+    def _seed(self, checkpoints: Checkpoints | None = None) -> int:
         if self.random_state is None:
+            kept = None if checkpoints is None else checkpoints.identity().get("seed")
+            if kept is not None:
+                return int(kept)
             return int(np.random.default_rng().integers(2**31))
         if isinstance(self.random_state, (int, np.integer)):
             return int(self.random_state)

@@ -127,6 +127,8 @@ _CONFIG_RULES: dict[str, _Rule] = {
         "lr": _ABOVE_ZERO,
         "momentum": _SHARE,
         "weight_decay": _NOT_NEGATIVE,
+        "accumulate": _SIZE,
+        "max_norm": _NOT_NEGATIVE,
     }.items()
 }
 

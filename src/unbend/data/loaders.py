@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -37,3 +38,11 @@ class Batches:
             order = torch.randperm(self.n, generator=self._generator)
             self._queue = list(order.tensor_split(self.per_epoch))
         return self._queue.pop(0)
+
+    def state(self) -> dict[str, Any]:
+        """The batches left of this epoch; the generator is its owner's to keep."""
+        return {"queue": [batch.clone() for batch in self._queue]}
+
+    def load_state(self, state: Mapping[str, Any]) -> None:
+        """Go on where :meth:`state` was taken."""
+        self._queue = list(state["queue"])

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -46,6 +48,14 @@ class ViewSampler:
         """Look the neighbours up anew, in a learned representation (n, d)."""
         self.neighbors = nearest_neighbors(features, self.config.n_neighbors)
 
+    def state(self) -> dict[str, Any]:
+        """What :meth:`refresh` changes; the generator is its owner's to keep."""
+        return {"neighbors": self.neighbors.to(torch.int32)}
+
+    def load_state(self, state: Mapping[str, Any]) -> None:
+        """Go on where :meth:`state` was taken."""
+        self.neighbors = state["neighbors"].to(self.device, torch.long)
+
     def __call__(self, index: Tensor) -> Tensor:
         """Views (A, b, ...) of the samples at ``index`` (b,)."""
         views = [
@@ -72,6 +82,11 @@ class ViewSampler:
             )
             for _ in range(n)
         ]
+
+    @property
+    def unit(self) -> str:
+        """What a sample is called."""
+        return "images" if self.samples.ndim == 4 else "samples"
 
     @property
     def device(self) -> torch.device:

@@ -13,7 +13,19 @@ from unbend.data import Batches, ViewSampler
 from unbend.networks import Network
 from unbend.pretrain.tcr import tcr_objective
 from unbend.progress import Progress
-from unbend.training import LARS, Guard, History, Terms, descend, n_steps, warmup_cosine
+from unbend.training import (
+    LARS,
+    Guard,
+    History,
+    Record,
+    Terms,
+    Watch,
+    descend,
+    gather,
+    n_steps,
+    share,
+    warmup_cosine,
+)
 
 __all__ = ["METHODS", "pretrain"]
 
@@ -29,6 +41,8 @@ def pretrain(
     generator: torch.Generator,
     fabric: Fabric,
     progress: Progress,
+    record: Record | None = None,
+    watch: Watch | None = None,
 ) -> History:
     """Train backbone and feature head so that views of a sample agree and samples differ."""
     if config.method not in METHODS:
@@ -52,11 +66,13 @@ def pretrain(
 
     weight = config.invariance * network.feature_head.dim
 
-    def compute(step: int) -> Terms:
+    def renew(step: int) -> None:
         if step in renewals:
             views.refresh(network.encode(views.samples).Z)
+
+    def compute(step: int) -> Terms:
         X = views(next(batches))
-        Z = torch.stack([network.features(x) for x in X]).float()
+        Z = torch.stack([gather(network.features(share(x)).float()) for x in X])
         tcr = tcr_objective(Z, config.eps_sq, weight)
         return Terms(-tcr.value, tcr.R, None, Z.mean(0))
 
@@ -69,6 +85,13 @@ def pretrain(
         guard=Guard(network, [optimizer], STAGE, network.feature_head.dim, config.eps_sq),
         fabric=fabric,
         progress=progress,
+        accumulate=config.accumulate,
+        max_norm=config.max_norm,
+        before_step=renew,
+        watch=watch,
+        parts={"generator": generator, "views": views, "batches": batches},
+        record=record,
+        unit=views.unit,
     )
 
 

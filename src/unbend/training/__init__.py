@@ -1,8 +1,30 @@
-"""What both training stages share: optimisers, schedule, guard, and the loop."""
+"""What both training stages share: optimisers, schedule, guard, checkpoints, and the loop."""
 
+from unbend.training.batch_norm import synchronize
+from unbend.training.checkpoints import Checkpoints
+from unbend.training.distributed import agree, gather, is_main, n_processes, share
 from unbend.training.guard import Guard
 from unbend.training.lars import LARS
-from unbend.training.loop import History, Terms, descend
+from unbend.training.loop import Terms, Watch, descend
+from unbend.training.record import History, Record, hash_of
 from unbend.training.schedule import n_steps, warmup_cosine
 
-__all__ = ["Guard", "History", "LARS", "Terms", "descend", "n_steps", "warmup_cosine"]
+__all__ = [
+    "Checkpoints",
+    "Guard",
+    "History",
+    "LARS",
+    "Record",
+    "Terms",
+    "Watch",
+    "agree",
+    "descend",
+    "gather",
+    "hash_of",
+    "is_main",
+    "n_processes",
+    "n_steps",
+    "share",
+    "synchronize",
+    "warmup_cosine",
+]

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import copy
 import math
 import warnings
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
@@ -16,8 +15,14 @@ from torch.optim import Optimizer
 
 from unbend.exceptions import CollapseWarning
 from unbend.networks import Head
+from unbend.training.distributed import n_processes
+from unbend.training.state import capture, put_back
 
 __all__ = ["Guard", "Trouble"]
+
+
+_NUMBERS = ("best_rate", "best_gain", "lr_factor", "n_restores", "_since_kept", "_skipped")
+_MANY_SKIPPED = 30
 
 
 class Trouble(ArithmeticError):
@@ -28,8 +33,7 @@ class _Kept(NamedTuple):
     step: int
     best_rate: float
     best_gain: float
-    weights: dict[str, Any]
-    optimizers: list[dict[str, Any]]
+    state: dict[str, Any]
 
 
 class Guard:
@@ -44,6 +48,7 @@ class Guard:
     Parameters
     ----------
     network : Module
+        All that the stage changes beside the optimisers: the network, or a method that holds it.
     optimizers : sequence of Optimizer
     stage : str
         For messages.
@@ -80,6 +85,7 @@ class Guard:
         self.lr_factor = 1.0
         self.n_restores = 0
         self._since_kept = every
+        self._skipped = 0
         # The older of two states: trouble may already be under way when it shows.
         self._kept: deque[_Kept] = deque(maxlen=2)
 
@@ -89,7 +95,9 @@ class Guard:
 
         The rates refuse such features as wrong input; during training they are a step too far.
         """
-        heads = [module for module in self.network.modules() if isinstance(module, Head)]
+        # One process among many must not leave the others waiting: there it shows in the loss.
+        alone = n_processes() == 1
+        heads = [m for m in self.network.modules() if isinstance(m, Head) and alone]
         handles = [head.register_forward_hook(_refuse_lost_numbers) for head in heads]
         try:
             yield
@@ -114,7 +122,7 @@ class Guard:
         """Name a parameter whose gradient is not finite, or None."""
         for name, parameter in self.network.named_parameters():
             if parameter.grad is not None and not torch.isfinite(parameter.grad).all():
-                name = name.removeprefix("_forward_module.")  # Fabric's wrapper
+                name = name.replace("_forward_module.", "")  # Fabric's wrapper
                 return f"the gradient of {name} is not finite"
         return None
 
@@ -125,18 +133,14 @@ class Guard:
         self._since_kept += 1
         if self._since_kept >= self.every:
             self._since_kept = 0
-            self._kept.append(
-                _Kept(
-                    step,
-                    self.best_rate,
-                    self.best_gain,
-                    {k: v.detach().clone() for k, v in self.network.state_dict().items()},
-                    [copy.deepcopy(o.state_dict()) for o in self.optimizers],
-                )
-            )
+            state = capture(self._parts)
+            self._kept.append(_Kept(step, self.best_rate, self.best_gain, state))
 
-    def restore(self, step: int, problem: str) -> bool:
-        """Go back to a healthy state with a smaller rate; False when it is time to give up."""
+    def restore(self, step: int, problem: str, last: bool = False) -> bool:
+        """Go back to a healthy state with a smaller rate; False when it is time to give up.
+
+        ``last`` says that no step is left.
+        """
         self.n_restores += 1
         self.lr_factor *= self.caution
         if not self._kept:
@@ -149,15 +153,14 @@ class Guard:
         self._kept = deque([kept], maxlen=2)
         self._since_kept = 0
         self.best_rate, self.best_gain = kept.best_rate, kept.best_gain
-        self.network.load_state_dict(kept.weights)
-        for optimizer, state in zip(self.optimizers, kept.optimizers, strict=True):
-            optimizer.load_state_dict(copy.deepcopy(state))
+        put_back(self._parts, kept.state)
+        for optimizer in self.optimizers:
             optimizer.zero_grad(set_to_none=True)
-        going_on = self.n_restores <= self.max_restores
+        going_on = self.n_restores <= self.max_restores and not last
         then = (
             f"went on with {self.lr_factor:.2g} times the learning rate"
             if going_on
-            else f"ended the stage there after {self.n_restores} attempts"
+            else "ended the stage there" + f" after {self.n_restores} attempts" * (not last)
         )
         warnings.warn(
             f"{self.stage}: {problem} at step {step}; restored step {kept.step} and {then}",
@@ -165,6 +168,33 @@ class Guard:
             stacklevel=4,
         )
         return going_on
+
+    def skipped(self, was_skipped: bool) -> str | None:
+        """What is wrong when a loss scaler leaves out step after step, or None.
+
+        With 16 bits a scaler tries large factors and leaves out the steps where they were too
+        large. That is no trouble, unless it never ends.
+        """
+        self._skipped = self._skipped + 1 if was_skipped else 0
+        if self._skipped < _MANY_SKIPPED:
+            return None
+        return f"gradients were not finite in {self._skipped} steps in a row"
+
+    def state(self) -> dict[str, Any]:
+        """All that the guard knows, for a checkpoint."""
+        return {name: getattr(self, name) for name in _NUMBERS} | {
+            "kept": [kept._asdict() for kept in self._kept]
+        }
+
+    def load_state(self, state: Mapping[str, Any]) -> None:
+        """Know what another guard knew."""
+        for name in _NUMBERS:
+            setattr(self, name, state[name])
+        self._kept = deque((_Kept(**kept) for kept in state["kept"]), maxlen=2)
+
+    @property
+    def _parts(self) -> dict[str, Any]:
+        return {"network": self.network} | {str(i): o for i, o in enumerate(self.optimizers)}
 
 
 def _refuse_lost_numbers(module: nn.Module, inputs: Any, output: Tensor) -> None:

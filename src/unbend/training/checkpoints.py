@@ -1,0 +1,160 @@
+"""Checkpoints on disk: complete or absent, checked, never pickle.
+
+Layout: ``PATH/checkpoint-00000012/state.safetensors`` and ``state.json``. The JSON holds the
+hash of the tensors, so that half a file or a flipped bit is noticed; such a checkpoint is passed
+over in favour of the one before.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import tempfile
+import time
+import warnings
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from safetensors import SafetensorError
+from safetensors.torch import load, save
+from torch import Tensor
+
+from unbend.exceptions import UnbendWarning
+
+__all__ = ["Checkpoint", "Checkpoints"]
+
+FORMAT = 1
+_TENSORS, _VALUES = "state.safetensors", "state.json"
+_PREFIX, _TEMPORARY = "checkpoint-", ".tmp"
+
+
+class Checkpoint(NamedTuple):
+    """Tensors and plain values of one checkpoint."""
+
+    tensors: dict[str, Tensor]
+    values: dict[str, Any]
+
+
+class Checkpoints:
+    """A directory of checkpoints of one run, the last few of them kept.
+
+    Parameters
+    ----------
+    path : path
+        Made at the first save. With several processes it must be one that all of them see.
+    every : float, default=5
+        Minutes between two checkpoints; 0 saves after every step. The end of a stage and an
+        interrupt are always saved.
+    keep : int, default=2
+        How many are kept; two survive damage of the newest.
+    """
+
+    def __init__(self, path: str | Path, every: float = 5.0, keep: int = 2) -> None:
+        if not every >= 0:
+            raise ValueError(f"`every` of Checkpoints must be >= 0 minutes, got {every!r}; try 5")
+        if keep < 1:
+            raise ValueError(f"`keep` of Checkpoints must be >= 1, got {keep!r}; try 2")
+        self.path, self.every, self.keep = Path(path), float(every), int(keep)
+        if self.path.exists() and not self.path.is_dir():
+            raise ValueError(f"{str(path)!r} is a file; name a directory for the checkpoints")
+        self._last_save = time.monotonic()
+
+    def due(self) -> bool:
+        """Whether it is time for the next one."""
+        return time.monotonic() - self._last_save >= 60 * self.every
+
+    def save(self, tensors: dict[str, Tensor], values: dict[str, Any]) -> None:
+        """Write a checkpoint as a whole, then delete those that are too old."""
+        content = save(tensors)
+        digest = hashlib.sha256(content).hexdigest()
+        text = json.dumps({"format": FORMAT, "sha256": digest, **values})
+        self.path.mkdir(parents=True, exist_ok=True)
+        there = self._numbers()
+        target = self.path / f"{_PREFIX}{there[-1] + 1 if there else 0:08d}"
+        temporary = Path(tempfile.mkdtemp(_TEMPORARY, f".{target.name}.", self.path))
+        try:
+            temporary.chmod(0o755)
+            _write(temporary / _TENSORS, content)
+            _write(temporary / _VALUES, text.encode())
+            os.replace(temporary, target)
+        finally:
+            shutil.rmtree(temporary, ignore_errors=True)
+        _sync(self.path)
+        for number in there[: max(0, len(there) + 1 - self.keep)]:
+            shutil.rmtree(self.path / f"{_PREFIX}{number:08d}", ignore_errors=True)
+        self._last_save = time.monotonic()
+
+    def newest(self) -> Checkpoint | None:
+        """The newest checkpoint that is whole, or None; damaged ones are named in a warning."""
+        for number in reversed(self._numbers()):
+            folder = self.path / f"{_PREFIX}{number:08d}"
+            try:
+                return _read(folder)
+            except _Damaged as damage:
+                warnings.warn(
+                    f"checkpoint {str(folder)!r} is damaged ({damage}); passed over",
+                    UnbendWarning,
+                    stacklevel=3,
+                )
+        return None
+
+    def identity(self) -> dict[str, Any]:
+        """What makes the run that is kept here that run, as flat names; empty without one."""
+        found = self.newest()
+        return {} if found is None else dict(found.values["identity"])
+
+    def clear_leftovers(self) -> None:
+        """Delete what a killed process was writing."""
+        if self.path.is_dir():
+            for path in self.path.glob(f".{_PREFIX}*{_TEMPORARY}"):
+                shutil.rmtree(path, ignore_errors=True)
+
+    def _numbers(self) -> list[int]:
+        if not self.path.is_dir():
+            return []
+        names = (p.name.removeprefix(_PREFIX) for p in self.path.glob(f"{_PREFIX}*"))
+        return sorted(int(name) for name in names if name.isdecimal())
+
+
+class _Damaged(ValueError):
+    """A checkpoint that cannot be used, and why."""
+
+
+def _read(folder: Path) -> Checkpoint:
+    try:
+        values = json.loads((folder / _VALUES).read_bytes())
+        content = (folder / _TENSORS).read_bytes()
+    except (OSError, ValueError, RecursionError) as error:
+        raise _Damaged(error) from error
+    if not isinstance(values, dict):
+        raise _Damaged(f"{_VALUES} is not an object")
+    if values.get("format") != FORMAT:
+        raise ValueError(
+            f"checkpoint {str(folder)!r} has format {values.get('format')!r}, this version reads "
+            f"{FORMAT}; name another directory"
+        )
+    if values.get("sha256") != hashlib.sha256(content).hexdigest():
+        raise _Damaged(f"{_TENSORS} is not what was written")
+    try:
+        return Checkpoint(load(content), values)
+    except SafetensorError as error:
+        raise _Damaged(error) from error
+
+
+def _write(path: Path, content: bytes) -> None:
+    with path.open("wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _sync(folder: Path) -> None:
+    """Make the new name last through a power cut, where the system can do that."""
+    if hasattr(os, "O_DIRECTORY"):
+        handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)

@@ -1,0 +1,149 @@
+"""What is done of a run, and how to go on from there."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from unbend.training.checkpoints import Checkpoint, Checkpoints
+from unbend.training.distributed import barrier, is_main
+from unbend.training.state import capture, pack, put_back, unpack
+
+__all__ = ["History", "Record", "hash_of"]
+
+History = list[dict[str, Any]]
+
+
+class Resumed(NamedTuple):
+    """Where a stage goes on: steps done, their rows, and whether it is finished."""
+
+    step: int
+    history: History
+    finished: bool
+
+
+class Record:
+    """The progress of one run through its stages, kept in checkpoints.
+
+    Parameters
+    ----------
+    checkpoints : Checkpoints, optional
+        Without them nothing is kept and every stage starts at its beginning.
+    identity : mapping
+        What makes a run what it is, as nested plain data: config, seed, hash of the samples. A
+        checkpoint of another identity is refused.
+
+    Notes
+    -----
+    The state is the same in all processes, so the first one writes alone and all of them read.
+    """
+
+    def __init__(
+        self, checkpoints: Checkpoints | None = None, identity: Mapping[str, Any] | None = None
+    ) -> None:
+        self.checkpoints = checkpoints
+        self.identity = _flat(identity or {})
+        self._saved: Checkpoint | None = None
+        self._history: History = []  # of finished stages
+        self._finished: list[str] = []
+        if checkpoints is not None:
+            if is_main():
+                checkpoints.clear_leftovers()
+            self._saved = checkpoints.newest()
+            barrier()  # nobody writes before everybody has read
+        if self._saved is not None:
+            self._check_identity(self._saved.values["identity"])
+
+    @property
+    def active(self) -> bool:
+        """Whether anything is kept."""
+        return self.checkpoints is not None
+
+    def reached(self, stage: str) -> bool:
+        """Whether the checkpoint that this run goes on from lies in that stage or after it."""
+        values = {} if self._saved is None else self._saved.values
+        return stage == values.get("stage") or stage in values.get("finished", ())
+
+    def resume(self, stage: str, parts: Mapping[str, Any]) -> Resumed:
+        """Put the parts where the checkpoint has them and say how much of the stage is done.
+
+        A stage that was finished before another began is left alone: the later one brings the
+        state of all that matters.
+        """
+        if self._saved is None or not self.reached(stage):
+            return Resumed(0, [], False)
+        tensors, values = self._saved
+        finished = stage in values["finished"]
+        rows = [row for row in values["history"] if row["stage"] == stage]
+        if stage == values["stage"]:
+            put_back(parts, unpack(tensors, values["state"]))
+            self._saved = None if not finished else self._saved
+        if finished:
+            self._finished.append(stage)
+            self._history += rows
+        return Resumed(values["step"], rows, finished)
+
+    def due(self) -> bool:
+        """Whether it is time for a checkpoint."""
+        return self.checkpoints is not None and is_main() and self.checkpoints.due()
+
+    def save(self, stage: str, step: int, parts: Mapping[str, Any], history: History) -> None:
+        """Keep the state after ``step`` steps of a stage."""
+        if self.checkpoints is None or not is_main():
+            return
+        tensors, state = pack(capture(parts))
+        values = {
+            "identity": self.identity,
+            "stage": stage,
+            "step": step,
+            "finished": self._finished,
+            "history": self._history + history,
+            "state": state,
+        }
+        self.checkpoints.save(tensors, values)
+
+    def finish(self, stage: str, step: int, parts: Mapping[str, Any], history: History) -> None:
+        """Keep the end of a stage."""
+        self._finished.append(stage)
+        self._history += history
+        self.save(stage, step, parts, [])
+
+    def _check_identity(self, theirs: Mapping[str, Any]) -> None:
+        assert self.checkpoints is not None
+        for name in sorted({*self.identity, *theirs}):
+            here, there = self.identity.get(name), theirs.get(name)
+            if here == there:
+                continue
+            what = (
+                "other samples"
+                if name == "samples"
+                else f"`{name.removeprefix('config.')}` = {there!r}, not {here!r}"
+            )
+            raise ValueError(
+                f"the checkpoints in {str(self.checkpoints.path)!r} belong to a run with {what}; "
+                "name another directory, or delete that one"
+            )
+
+
+def hash_of(samples: Tensor) -> str:
+    """Hash of values, shape and dtype of a tensor, a piece at a time."""
+    digest = hashlib.sha256(f"{tuple(samples.shape)} {samples.dtype}".encode())
+    for piece in torch.split(samples, 65536):
+        raw = piece.detach().cpu().contiguous().flatten().view(torch.uint8)
+        digest.update(raw.numpy().data)
+    return digest.hexdigest()
+
+
+def _flat(tree: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Nested mappings as one with dotted names; tuples as the lists that JSON makes of them."""
+    flat: dict[str, Any] = {}
+    for name, value in tree.items():
+        if isinstance(value, Mapping):
+            flat |= _flat(value, f"{prefix}{name}.")
+        else:
+            flat[f"{prefix}{name}"] = list(value) if isinstance(value, tuple) else value
+    return flat
