@@ -1,0 +1,24 @@
+"""What people look at: summarise (a plain dict) → plot or render (one HTML file).
+
+``write_report(run)`` puts ``report.html`` into a run directory; ``summarise(model, X)`` and
+``render(summary)`` do the same for a live model.
+"""
+
+from unbend.report.facts import Facts, facts_of_model
+from unbend.report.read import facts_of_run
+from unbend.report.render import render
+from unbend.report.sprites import make_thumbnails
+from unbend.report.summarise import summarise
+from unbend.report.truth import compare_with_truth
+from unbend.report.write import write_report
+
+__all__ = [
+    "Facts",
+    "compare_with_truth",
+    "facts_of_model",
+    "facts_of_run",
+    "make_thumbnails",
+    "render",
+    "summarise",
+    "write_report",
+]

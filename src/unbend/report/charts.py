@@ -1,0 +1,218 @@
+"""Geometry of the charts in per cent of their frame; the template draws it.
+
+Lines are stretched to any width, letters are not: that is why labels are kept apart.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+__all__ = [
+    "choice_charts",
+    "line_chart",
+    "rank_chart",
+    "rate_chart",
+    "spectrum_chart",
+    "tree_chart",
+]
+
+Series = dict[str, Any]
+
+
+def ticks(low: float, high: float, count: int = 5) -> list[float]:
+    """Round numbers from ``low`` to ``high``.
+
+    >>> ticks(0, 97)
+    [0.0, 20.0, 40.0, 60.0, 80.0]
+    """
+    if not high > low:
+        return [low]
+    raw = (high - low) / count
+    power = 10.0 ** math.floor(math.log10(raw))
+    step = next(f * power for f in (1, 2, 2.5, 5, 10) if f * power >= raw * 0.999)
+    start = math.ceil(low / step - 1e-9)
+    values = [i * step for i in range(start, math.floor(high / step + 1e-9) + 1)]
+    return [round(v, 12) for v in values]
+
+
+def line_chart(
+    series: Sequence[Series],
+    *,
+    label: str,
+    x_label: str,
+    marks: Sequence[tuple[float, str]] = (),
+    zero: bool = True,
+    whole_x: bool = False,
+) -> dict[str, Any]:
+    """Frame, ticks and paths of some lines.
+
+    Each series has ``name, style, x, y`` (None breaks the line) and ``dots`` (bool, optional).
+    """
+    xs = [x for s in series for x in s["x"]]
+    ys = [y for s in series for y in s["y"] if y is not None]
+    x0, x1 = min(xs), max(xs)
+    x1 = x1 if x1 > x0 else x0 + 1
+    y0, y1 = min(ys, default=0.0), max(ys, default=1.0)
+    y0 = min(y0, 0.0) if zero else y0
+    pad = 0.06 * ((y1 - y0) or abs(y1) or 1.0)
+    y0, y1 = (y0 if zero and y0 == 0 else y0 - pad), y1 + pad
+
+    def left(x: float) -> float:
+        return round(float(100 * (x - x0) / (x1 - x0)), 2)
+
+    def top(y: float) -> float:
+        return round(float(100 * (y1 - y) / (y1 - y0)), 2)
+
+    x_ticks = [t for t in ticks(x0, x1, 6) if not whole_x or t == int(t)]
+    return {
+        "label": label,
+        "x_label": x_label,
+        "lines": [
+            {
+                "name": s["name"],
+                "style": s["style"],
+                "path": _path([(left(x), None if y is None else top(y)) for x, y in _pairs(s)]),
+                "dots": [[left(x), top(y)] for x, y in _pairs(s) if y is not None]
+                if s.get("dots")
+                else [],
+            }
+            for s in series
+        ],
+        "x_ticks": [{"at": left(t), "text": f"{t:,g}"} for t in x_ticks],
+        "y_ticks": [{"at": top(t), "text": f"{t:,g}"} for t in ticks(y0, y1)],
+        "marks": [{"at": left(x), "text": text} for x, text in marks],
+    }
+
+
+def _pairs(series: Series) -> list[tuple[float, float | None]]:
+    return list(zip(series["x"], series["y"], strict=True))
+
+
+def _path(points: Sequence[tuple[float, float | None]]) -> str:
+    parts, pen = [], False
+    for x, y in points:
+        if y is None:
+            pen = False
+            continue
+        parts.append(f"{'L' if pen else 'M'}{x:g} {y:g}")
+        pen = True
+    return "".join(parts)
+
+
+def spectrum_chart(spectrum: dict[str, Any]) -> dict[str, Any]:
+    """Eigenvalues of Γ, the gap after k marked."""
+    values, k = spectrum["eigenvalues"], spectrum["k"]
+    numbers = list(range(1, len(values) + 1))
+    line = {"name": "eigenvalue", "style": "a", "x": numbers, "y": values, "dots": True}
+    text = f"k = {k}" if spectrum["gap"] is None else f"gap {spectrum['gap']:.3g} after {k}"
+    marks = [(k + 0.5, text)] if k < len(values) else [(k, text)]
+    return line_chart(
+        [line],
+        label=f"Eigenvalues of Γ; {text}",
+        x_label="number",
+        marks=marks,
+        zero=False,
+        whole_x=True,
+    )
+
+
+def choice_charts(choice: dict[str, Any]) -> list[dict[str, Any]]:
+    """Gap, stability and coding length over k."""
+    rows = choice["rows"]
+    ks = [row["k"] for row in rows]
+    marks = [(choice["chosen"], f"k = {choice['chosen']}")]
+
+    def line(key: str, name: str, style: str) -> Series:
+        return {"name": name, "style": style, "x": ks, "y": [row[key] for row in rows]}
+
+    strength = [line("gap", "relative gap", "a"), line("stability", "stability", "b")]
+    length = [line("coding_length", "coding length, nats per sample", "c")]
+    options: dict[str, Any] = {"x_label": "number of clusters", "marks": marks, "whole_x": True}
+    return [
+        line_chart(strength, label="Gap and stability over the number of clusters", **options),
+        line_chart(
+            length, label="Coding length over the number of clusters", zero=False, **options
+        ),
+    ]
+
+
+def rate_chart(history: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """R, R_c and ΔR over the steps of all stages."""
+    series = []
+    for key, name, style in (("R", "R", "a"), ("R_c", "R_c", "b"), ("delta_R", "ΔR", "c")):
+        x, y = _joined(history, "step", key)
+        if any(v is not None for v in y):
+            series.append({"name": name, "style": style, "x": x, "y": y})
+    return line_chart(
+        series, label="Rates in nats over training steps", x_label="step", marks=_stages(history)
+    )
+
+
+def rank_chart(history: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Numerical rank of the features over the steps."""
+    x, y = _joined(history, "rank_step", "rank")
+    line = {"name": "numerical rank of Z", "style": "a", "x": x, "y": y}
+    return line_chart(
+        [line],
+        label="Numerical rank of the features over training steps",
+        x_label="step",
+        marks=_stages(history),
+    )
+
+
+def _joined(
+    history: Sequence[dict[str, Any]], steps: str, key: str
+) -> tuple[list[float], list[float | None]]:
+    """The stages one after the other; the line breaks between them."""
+    x: list[float] = []
+    y: list[float | None] = []
+    for offset, stage in zip(_offsets(history), history, strict=True):
+        values = stage[key] if stage[key] is not None else [None] * len(stage[steps])
+        x += [offset + s for s in stage[steps]] + [offset + stage["n_steps"]]
+        y += [*values, None]
+    return x, y
+
+
+def _offsets(history: Sequence[dict[str, Any]]) -> list[int]:
+    offsets = [0]
+    for stage in history:
+        offsets.append(offsets[-1] + max([stage["n_steps"], *(s + 1 for s in stage["step"])]))
+    return offsets[:-1]
+
+
+def _stages(history: Sequence[dict[str, Any]]) -> list[tuple[float, str]]:
+    return [
+        (offset, stage["name"]) for offset, stage in zip(_offsets(history), history, strict=True)
+    ]
+
+
+def tree_chart(linkage: Sequence[Sequence[float]]) -> dict[str, Any]:
+    """A dendrogram that grows to the right: ``leaves`` in drawing order, ``path``, ticks."""
+    k = len(linkage) + 1
+    order = _leaves(linkage)
+    at = {leaf: 100 * (i + 0.5) / k for i, leaf in enumerate(order)}
+    high = max((row[2] for row in linkage), default=0.0) or 1.0
+    height = dict.fromkeys(range(k), 0.0)
+    parts = []
+    for step, (a, b, value, _) in enumerate(linkage):
+        x, ends = 97 * value / high, (int(a), int(b))
+        corners = [(97 * height[e] / high, at[e]) for e in ends]
+        (xa, ya), (xb, yb) = corners
+        parts.append(f"M{xa:.2f} {ya:.2f}H{x:.2f}V{yb:.2f}H{xb:.2f}")
+        at[k + step], height[k + step] = (ya + yb) / 2, value
+    last = f"M{97:.2f} {at[2 * k - 2]:.2f}H100" if linkage else ""
+    return {
+        "leaves": order,
+        "path": "".join(parts) + last,
+        "x_ticks": [{"at": 97 * t / high, "text": f"{t:,g}"} for t in ticks(0, high, 4)],
+    }
+
+
+def _leaves(linkage: Sequence[Sequence[float]]) -> list[int]:
+    k = len(linkage) + 1
+    below: dict[int, list[int]] = {leaf: [leaf] for leaf in range(k)}
+    for step, row in enumerate(linkage):
+        below[k + step] = below.pop(int(row[0])) + below.pop(int(row[1]))
+    return next(iter(below.values()))

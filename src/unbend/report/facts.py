@@ -1,0 +1,164 @@
+"""What a report is made from: plain arrays, whether a live model or a run directory gave them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unbend.estimator import MLC
+from unbend.labels import ModelSelection
+from unbend.report.sprites import make_thumbnails
+
+__all__ = ["Facts", "facts_of_model"]
+
+
+@dataclass(frozen=True)
+class Facts:
+    """Everything that is known about a clustering; what is not known stays None or empty.
+
+    Attributes
+    ----------
+    labels : ndarray of shape (n,)
+        Cluster of each sample, 0 … k − 1.
+    names : sequence of str
+        One per sample.
+    probability, outlier_score : ndarray of shape (n,), optional
+        Probability of the own cluster; distance from every cluster's subspace.
+    outlier_threshold : float, optional
+        Scores above it are called outliers.
+    features : ndarray of shape (n, d), optional
+        Z, on the unit sphere.
+    eigenvalues, merge_tree : ndarray, optional
+        Leading spectrum of Γ; a SciPy linkage of the clusters.
+    selection : ModelSelection, optional
+        How the number of clusters was chosen.
+    history : list of dict
+        A row per training step.
+    thumbnails, thumbnail_index : ndarray, optional
+        Small pictures (m, h, w, 3), uint8, and the samples that they show.
+    y : ndarray of shape (n,), optional
+        True labels as numbers, or
+    truth : dict, optional
+        their scores alone: ``scores``, ``chance``, ``classes``, ``table``.
+    classes : sequence of str, optional
+        Names of the true labels.
+    about : dict
+        ``title, data, split, kind, seed, seconds, version, settings``, all optional.
+    broken : list of (str, str)
+        Files that were skipped, and why.
+    warnings : list of str
+    """
+
+    labels: NDArray[np.int64]
+    names: Sequence[str]
+    probability: NDArray[np.float64] | None = None
+    outlier_score: NDArray[np.float64] | None = None
+    outlier_threshold: float | None = None
+    features: NDArray[np.floating] | None = None
+    eigenvalues: NDArray[np.float64] | None = None
+    merge_tree: NDArray[np.float64] | None = None
+    selection: ModelSelection | None = None
+    history: Sequence[Mapping[str, Any]] = ()
+    thumbnails: NDArray[np.uint8] | None = None
+    thumbnail_index: NDArray[np.int64] | None = None
+    y: NDArray[np.int64] | None = None
+    truth: Mapping[str, Any] | None = None
+    classes: Sequence[str] | None = None
+    about: Mapping[str, Any] = field(default_factory=dict)
+    broken: Sequence[tuple[str, str]] = ()
+    warnings: Sequence[str] = ()
+
+    def __post_init__(self) -> None:
+        n = len(self.labels)
+        if n == 0:
+            raise ValueError("a report needs at least one sample, got none")
+        for name in ("names", "probability", "outlier_score", "features", "y"):
+            value = getattr(self, name)
+            if value is not None and len(value) != n:
+                raise ValueError(
+                    f"`{name}` of the report must have one entry per sample, got {len(value)} "
+                    f"for {n} samples"
+                )
+        if (self.thumbnails is None) != (self.thumbnail_index is None):
+            raise ValueError("`thumbnails` and `thumbnail_index` of the report belong together")
+        if self.thumbnails is not None and self.thumbnail_index is not None:
+            _check_thumbnails(self.thumbnails, self.thumbnail_index, n)
+
+    @property
+    def n_clusters(self) -> int:
+        """k; clusters without members count."""
+        tree = 0 if self.merge_tree is None else len(self.merge_tree) + 1
+        return max(int(self.labels.max()) + 1, tree)
+
+
+def _check_thumbnails(thumbnails: NDArray[Any], index: NDArray[Any], n: int) -> None:
+    if thumbnails.dtype != np.uint8 or thumbnails.ndim != 4 or thumbnails.shape[-1] != 3:
+        raise ValueError(
+            f"`thumbnails` of the report must be uint8 (m, h, w, 3), got {thumbnails.dtype} "
+            f"{thumbnails.shape}"
+        )
+    if len(index) != len(thumbnails) or (len(index) and not 0 <= min(index) <= max(index) < n):
+        raise ValueError(
+            f"`thumbnail_index` of the report must name a sample below {n} for each of the "
+            f"{len(thumbnails)} thumbnails"
+        )
+
+
+def facts_of_model(
+    model: MLC,
+    X: Any,
+    *,
+    images: NDArray[Any] | None = None,
+    names: Sequence[str] | None = None,
+    y: Any = None,
+    classes: Sequence[str] | None = None,
+    broken: Sequence[tuple[str, str]] = (),
+    warnings: Sequence[str] = (),
+    **about: Any,
+) -> Facts:
+    """Facts of a fitted model and the samples that it was fitted on.
+
+    ``images`` are shown instead of X, for models of embeddings. ``about`` holds ``title``,
+    ``data``, ``split``, ``seed``, ``seconds``.
+    """
+    from unbend import __version__
+
+    shape = np.shape(X)
+    if shape[0] != len(model.labels_):
+        raise ValueError(
+            f"`X` of the report must be the {len(model.labels_)} samples of fit, got {shape[0]}"
+        )
+    pictures = images if images is not None else np.asarray(X) if len(shape) > 2 else None
+    thumbnails, index = (None, None)
+    if pictures is not None:
+        thumbnails, index = make_thumbnails(pictures, labels=model.labels_)
+    seed = model.random_state
+    found = model.assess(X)
+    known: dict[str, Any] = {
+        "version": __version__,
+        "kind": "images" if pictures is not None else "vectors",
+    }
+    known |= {"seed": int(seed)} if isinstance(seed, (int, np.integer)) else {}
+    return Facts(
+        labels=model.labels_,
+        names=[str(i) for i in range(shape[0])] if names is None else names,
+        probability=found.probabilities.max(axis=1),
+        outlier_score=found.outlier_score,
+        outlier_threshold=model.outlier_threshold_,
+        features=found.Z,
+        eigenvalues=model.eigenvalues_,
+        merge_tree=model.merge_tree_,
+        selection=model.model_selection_,
+        history=model.history_,
+        thumbnails=thumbnails,
+        thumbnail_index=index,
+        y=None if y is None else np.asarray(y),
+        classes=classes,
+        about={**known, "settings": model.config_.to_dict(), **about},
+        broken=broken,
+        warnings=warnings,
+    )

@@ -1,0 +1,169 @@
+"""Facts from a run directory: every file but the labels may be missing."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unbend.labels import LabelModel
+from unbend.report.facts import Facts
+from unbend.report.truth import truth_from_metrics
+from unbend.runs import LabelRows, read_json, read_labels, read_model
+
+__all__ = ["facts_of_run"]
+
+
+def facts_of_run(path: str | Path, **given: Any) -> Facts:
+    """Read what a run left behind.
+
+    Parameters
+    ----------
+    path : path
+        A run directory with ``labels.parquet`` or ``labels.csv``.
+    **given
+        Fields of :class:`Facts` that are known already and need not be read, such as ``y``.
+    """
+    path = Path(path)
+    if not path.is_dir():
+        raise ValueError(f"no run directory {str(path)!r}; name what `unbend cluster -o` wrote")
+    rows = _labels(path)
+    fields: dict[str, Any] = {
+        "labels": rows.labels,
+        "names": rows.samples,
+        "probability": np.asarray(rows.probability, dtype=np.float64),
+        "outlier_score": np.asarray(rows.outlier_score, dtype=np.float64),
+        "features": _array(path / "features.npy", "f"),
+        "history": _history(path / "history.csv"),
+        "broken": _broken(path / "broken.csv"),
+    }
+    fields |= _model(path / "model") | _thumbnails(path)
+    manifest = _json(path / "manifest.json")
+    metrics = _json(path / "metrics.json")
+    fields["truth"] = truth_from_metrics(metrics)
+    fields["warnings"] = [str(w) for w in manifest.get("warnings", [])]
+    config = _json(path / "config.json")
+    about = _about(path, manifest, metrics, config, fields["thumbnails"] is not None)
+    about |= given.pop("about", {})
+    return Facts(**{**fields, "about": about, **given})
+
+
+def _labels(path: Path) -> LabelRows:
+    if (path / "labels.parquet").is_file() or not (path / "labels.csv").is_file():
+        return read_labels(path / "labels.parquet")
+    with (path / "labels.csv").open(encoding="utf-8-sig", newline="") as file:
+        rows = list(csv.DictReader(file))
+    try:
+        return LabelRows(
+            [_name(row["sample"]) for row in rows],
+            np.array([int(row["cluster"]) for row in rows], dtype=np.int64),
+            np.array([float(row["probability"]) for row in rows]),
+            np.array([float(row["outlier_score"]) for row in rows]),
+        )
+    except (KeyError, TypeError, ValueError) as error:
+        raise ValueError(f"{str(path / 'labels.csv')!r} is damaged: {error}") from error
+
+
+def _name(text: str) -> str:
+    """Names like '=1+1 were quoted for spreadsheets."""
+    quoted = text.startswith("'") and text[1:2] in ("=", "+", "-", "@", "\t", "\r")
+    return text[1:] if quoted else text
+
+
+def _array(path: Path, kind: str) -> NDArray[Any] | None:
+    """An array of numbers of a kind ("f" float, "u" unsigned), mapped and not loaded."""
+    if not path.is_file():
+        return None
+    try:
+        array = np.load(path, mmap_mode="r", allow_pickle=False)
+    except (ValueError, EOFError, OSError) as error:
+        raise ValueError(f"{str(path)!r} is damaged: {error}; cluster again") from error
+    if array.dtype.kind != kind:
+        raise ValueError(f"{str(path)!r} holds {array.dtype}, not what a run writes; cluster again")
+    return np.asarray(array)
+
+
+def _history(path: Path) -> list[dict[str, Any]]:
+    if not path.is_file():
+        return []
+    with path.open(encoding="utf-8-sig", newline="") as file:
+        return [{k: _number(v) for k, v in row.items() if k} for row in csv.DictReader(file)]
+
+
+def _number(text: Any) -> Any:
+    if text is None or text == "":
+        return None
+    try:
+        return float(text)
+    except (TypeError, ValueError):
+        return text
+
+
+def _broken(path: Path) -> list[tuple[str, str]]:
+    if not path.is_file():
+        return []
+    with path.open(encoding="utf-8-sig", newline="") as file:
+        rows = list(csv.reader(file))[1:]
+    return [(_name(row[0]), row[1] if len(row) > 1 else "") for row in rows if row]
+
+
+def _model(path: Path) -> dict[str, Any]:
+    """Spectrum, tree and choice of k from the saved model; the network is not needed."""
+    if not path.is_dir():
+        return {}
+    tensors, values = read_model(path)
+    try:
+        own = {k.removeprefix("labels."): v for k, v in tensors.items() if k.startswith("labels.")}
+        model = LabelModel.from_state(own, values["labels"])
+    except (KeyError, TypeError) as error:
+        raise ValueError(f"{str(path)!r} is not a model of this version: {error}") from error
+    return {
+        "eigenvalues": model.eigenvalues,
+        "merge_tree": model.merge_tree,
+        "selection": model.selection,
+        "outlier_threshold": model.outlier_threshold,
+    }
+
+
+def _thumbnails(path: Path) -> dict[str, Any]:
+    pictures = _array(path / "thumbnails.npy", "u")
+    if pictures is None:
+        return {"thumbnails": None, "thumbnail_index": None}
+    tree = _json(path / "thumbnails.json")
+    indices = tree.get("indices", list(range(len(pictures))))
+    return {"thumbnails": pictures, "thumbnail_index": np.asarray(indices, dtype=np.int64)}
+
+
+def _json(path: Path) -> dict[str, Any]:
+    return read_json(path) if path.is_file() else {}
+
+
+def _about(
+    path: Path,
+    manifest: Mapping[str, Any],
+    metrics: Mapping[str, Any],
+    config: Mapping[str, Any],
+    has_images: bool,
+) -> dict[str, Any]:
+    """Title, seed, time and version, wherever the run wrote them."""
+    source = manifest.get("source", manifest.get("data", {}))
+    source = source if isinstance(source, Mapping) else {"name": source}
+    software = manifest.get("software", {})
+    seconds = manifest.get("seconds")
+    if isinstance(seconds, Mapping):
+        seconds = sum(seconds.values())
+    found = {
+        "title": source.get("name") or metrics.get("data") or path.resolve().name,
+        "data": source.get("name") or metrics.get("data"),
+        "split": source.get("split") or metrics.get("split"),
+        "kind": source.get("kind") or ("images" if has_images else "vectors"),
+        "seed": manifest.get("seed", config.get("seed")),
+        "seconds": seconds,
+        "version": software.get("unbend", manifest.get("unbend")),
+        "settings": {k: v for k, v in config.items() if k != "seed"},
+    }
+    return {key: value for key, value in found.items() if value is not None}
