@@ -98,7 +98,7 @@ def solve(
     record = _record(checkpoints, config, seed, samples, fabric)
     trained: Any = fabric.setup_module(network)
     trained.mark_forward_method("features")
-    views = ViewSampler(samples, config.views, generator)
+    views = ViewSampler(samples, config.views, generator, progress)
     tools: dict[str, Any] = {
         "generator": generator,
         "fabric": fabric,

@@ -5,10 +5,14 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from unbend.progress import Progress, Tick, silent
+
 __all__ = ["nearest_neighbors"]
 
+_SHOWN_FROM = 5_000  # rows; fewer take no time worth showing
 
-def nearest_neighbors(X: Tensor, k: int, block: int = 1024) -> Tensor:
+
+def nearest_neighbors(X: Tensor, k: int, block: int = 1024, progress: Progress = silent) -> Tensor:
     """Indices (n, k) of each row's k nearest other rows in the Euclidean distance.
 
     Exact, O(n²) time and O(block · n) memory. A row is never its own neighbour, even when the
@@ -34,4 +38,6 @@ def nearest_neighbors(X: Tensor, k: int, block: int = 1024) -> Tensor:
         distance = torch.addmm(squared, X[rows], X.T, alpha=-2, out=room[: len(rows)])
         distance[torch.arange(len(rows), device=X.device), rows] = torch.inf
         found[rows] = distance.topk(k, largest=False).indices
+        if n > _SHOWN_FROM:
+            progress(Tick("neighbours", min(start + block, n), n))
     return found

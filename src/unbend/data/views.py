@@ -12,6 +12,7 @@ from torch import Tensor
 from unbend.config import ViewConfig
 from unbend.data.augment import augment
 from unbend.data.neighbors import nearest_neighbors
+from unbend.progress import Progress, silent
 
 __all__ = ["ViewSampler"]
 
@@ -32,13 +33,21 @@ class ViewSampler:
         What a view is.
     generator : torch.Generator
         On the CPU; the only source of randomness.
+    progress : callable
+        Told about the search for neighbours.
     """
 
-    def __init__(self, samples: Tensor, config: ViewConfig, generator: torch.Generator) -> None:
+    def __init__(
+        self,
+        samples: Tensor,
+        config: ViewConfig,
+        generator: torch.Generator,
+        progress: Progress = silent,
+    ) -> None:
         self.samples = samples
         self.config = config
         self.generator = generator
-        self.neighbors = nearest_neighbors(samples, config.n_neighbors)
+        self.neighbors = nearest_neighbors(samples, config.n_neighbors, progress=progress)
         self._noise = config.noise * self._typical_distance() if config.noise else 0.0
 
     def __len__(self) -> int:

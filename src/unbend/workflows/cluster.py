@@ -17,6 +17,7 @@ from unbend.experiments.tables import Table
 from unbend.parameters import check_parameters
 from unbend.progress import Progress, silent
 from unbend.runs import Log, RunDirectory, combined_hash, read_json
+from unbend.training import Checkpoints
 from unbend.workflows.inputs import Inputs, read_inputs
 from unbend.workflows.results import write_results
 
@@ -25,6 +26,7 @@ __all__ = ["ClusterResult", "cluster", "default_out"]
 # Exact nearest neighbours take time that grows with the square of the rows trained on.
 _ALL_UP_TO, _ELSE = 100_000, 50_000
 _MOST_COMPARED = 20_000  # spectral clustering of the peers
+_MINUTES = 1.0  # between two checkpoints
 
 
 @dataclass(frozen=True)
@@ -278,14 +280,10 @@ class _Job:
             X = self.inputs.array(self.progress)
         with self.log.stage("training"):
             samples = X if self.rows is None else np.asarray(X[self.rows])
-            fit(self.model, samples, self.run.checkpoints / "training", self.progress)
+            kept = Checkpoints(self.run.checkpoints / "training", every=_MINUTES)
+            self.model.fit(samples, checkpoints=kept, progress=self.progress)
         self.run.begin_results(identity)
         self.model.save(self.run.path / "model")
-
-
-def fit(model: MLC, X: NDArray[Any], checkpoints: Path, progress: Progress) -> None:
-    """Fit with checkpoints and with our progress."""
-    model.fit(X)
 
 
 def _found(run: RunDirectory, identity: dict[str, Any], start: float) -> ClusterResult:

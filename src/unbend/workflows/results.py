@@ -117,6 +117,7 @@ def _scores(inputs: Inputs, labels: NDArray[np.int64]) -> dict[str, Any] | None:
 def _compare(inputs: Inputs, labels: NDArray[np.int64], seconds: float) -> Table:
     source = inputs.source
     X = inputs.array()
+    assert source.y is not None  # checked before the work
     data = NamedSet(name=source.name, split=source.split, X=np.asarray(X), y=source.y)
     return compare_methods(data, {"MLC": [Result(labels, seconds)]})
 
