@@ -15,6 +15,7 @@ from sklearn.base import (
     ClusterMixin,
     TransformerMixin,
 )
+from sklearn.utils import estimator_html_repr
 from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import Tensor
 
@@ -26,6 +27,7 @@ from unbend.functional import coding_rate
 from unbend.labels import LabelModel, ModelSelection
 from unbend.networks import build_network, resolve_backbone
 from unbend.networks.network import Output
+from unbend.notebook import fitted_card
 from unbend.parameters import check_config, check_parameters
 from unbend.progress import Progress, console_progress, silent
 from unbend.runs import read_model, write_model
@@ -260,6 +262,15 @@ class MLC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseE
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "_label_model")
+
+    def _html_repr(self) -> str:
+        """scikit-learn's diagram for notebooks, below a card of what was found."""
+        diagram: str = estimator_html_repr(self)
+        if not self.__sklearn_is_fitted__():
+            return diagram
+        sizes = np.bincount(self.labels_, minlength=self.n_clusters_).tolist()
+        chosen = self.model_selection_.reason if self.model_selection_ else None
+        return fitted_card(type(self).__name__, sizes, self.history_, chosen) + diagram
 
     def _check_counts(self, n: int) -> None:
         """Numbers of clusters that cannot be had are refused before any training."""

@@ -47,7 +47,8 @@ class Facts:
     classes : sequence of str, optional
         Names of the true labels.
     about : dict
-        ``title, data, split, kind, seed, seconds, version, settings``, all optional.
+        ``title, data, split, kind, encoder, n_trained, seed, seconds, version, settings``, all
+        optional.
     broken : list of (str, str)
         Files that were skipped, and why.
     warnings : list of str

@@ -153,6 +153,7 @@ def _about(
     source = manifest.get("source", manifest.get("data", {}))
     source = source if isinstance(source, Mapping) else {"name": source}
     software = manifest.get("software", {})
+    encoder = manifest.get("encoder")
     seconds = manifest.get("seconds")
     if isinstance(seconds, Mapping):
         seconds = sum(seconds.values())
@@ -164,6 +165,8 @@ def _about(
         "seed": manifest.get("seed", config.get("seed")),
         "seconds": seconds,
         "version": software.get("unbend", manifest.get("unbend")),
+        "n_trained": manifest.get("n_trained"),
+        "encoder": encoder.get("name") if isinstance(encoder, Mapping) else encoder,
         "settings": {k: v for k, v in config.items() if k != "seed"},
     }
     return {key: value for key, value in found.items() if value is not None}

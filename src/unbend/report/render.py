@@ -210,6 +210,10 @@ def _facts(summary: dict[str, Any]) -> list[str]:
         f"{summary['k']} cluster{'s' if summary['k'] != 1 else ''}",
         summary["choice"]["text"],
     ]
+    if about.get("encoder"):
+        found.append(f"encoder {about['encoder']}")
+    if about.get("n_trained") is not None and about["n_trained"] < summary["n"]:
+        found.append(f"trained on {about['n_trained']:,} of them")
     if about.get("seconds") is not None:
         found.append(duration(float(about["seconds"])))
     if about.get("seed") is not None:

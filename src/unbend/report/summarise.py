@@ -51,7 +51,7 @@ def summarise(
         *slot*, a row of ``samples``.
 
         ``title, about``
-            Texts; data, split, kind, seed, seconds, version, settings.
+            Texts; data, split, kind, encoder, n_trained, seed, seconds, version, settings.
         ``n, k, confidence``
             Counts, and the mean probability of the own cluster.
         ``choice``
