@@ -1,7 +1,19 @@
 """x → h → Z and x → h → C: backbones, heads, and the network that joins them."""
 
 from unbend.networks.backbones import BACKBONES, build_backbone, resolve_backbone
+from unbend.networks.encoders import Encoder, default_encoder, load_encoder, save_encoder
 from unbend.networks.heads import Head
 from unbend.networks.network import Network, build_network
 
-__all__ = ["BACKBONES", "Head", "Network", "build_backbone", "build_network", "resolve_backbone"]
+__all__ = [
+    "BACKBONES",
+    "Encoder",
+    "Head",
+    "Network",
+    "build_backbone",
+    "build_network",
+    "default_encoder",
+    "load_encoder",
+    "resolve_backbone",
+    "save_encoder",
+]

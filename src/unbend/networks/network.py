@@ -31,6 +31,8 @@ class Network(nn.Module):
 
     mean: Tensor
     std: Tensor
+    shape: tuple[int, ...] | None = None
+    config: NetworkConfig | None = None
 
     def __init__(self, backbone: nn.Module, feature_head: Head, cluster_head: Head) -> None:
         super().__init__()
@@ -99,4 +101,6 @@ def build_network(shape: tuple[int, ...], config: NetworkConfig, seed: int) -> N
             )
             for _ in range(2)
         ]
-    return Network(backbone, *heads)
+    network = Network(backbone, *heads)
+    network.shape, network.config = shape, config  # what an encoder made of it must know
+    return network

@@ -1,0 +1,8 @@
+"""Pre-trained encoders: pixels in, one vector per image out."""
+
+from unbend.networks.encoders.encoder import Encoder
+from unbend.networks.encoders.load import default_encoder, load_encoder
+from unbend.networks.encoders.own import save_encoder
+from unbend.networks.encoders.preprocess import Preprocessing
+
+__all__ = ["Encoder", "Preprocessing", "default_encoder", "load_encoder", "save_encoder"]

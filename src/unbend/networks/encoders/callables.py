@@ -1,0 +1,50 @@
+"""Any function or module of the user's as an encoder."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from typing import Any
+
+from torch import nn
+
+from unbend.networks.encoders.encoder import Encoder, fingerprint_of
+from unbend.networks.encoders.preprocess import Preprocessing
+
+__all__ = ["load_callable"]
+
+
+def load_callable(
+    function: Callable[..., Any], *, resolution: int | None = None, **options: Any
+) -> Encoder:
+    """A callable from RGB images (b, 3, h, w), float in [0, 1], to vectors (b, d).
+
+    A module is known by its weights and its structure. A function is known by its name and its
+    code only, which is too little to keep embeddings on disk: give it an attribute
+    ``fingerprint``, a text that changes when its results do, and they are kept.
+    """
+    size = None if resolution is None else (resolution, resolution)
+    preprocess = Preprocessing(size, (0.0,) * 3, (1.0,) * 3)
+    given = getattr(function, "fingerprint", None)
+    cacheable = isinstance(given, str) or isinstance(function, nn.Module)
+    if isinstance(given, str):
+        identity = fingerprint_of({}, given, preprocess.to_json())
+    elif isinstance(function, nn.Module):
+        identity = fingerprint_of(function.state_dict(), repr(function), preprocess.to_json())
+    else:
+        code = getattr(function, "__code__", None)
+        parts = (code.co_code.hex(), repr(code.co_names)) if code is not None else ()
+        identity = fingerprint_of({}, _name(function), *parts, preprocess.to_json())
+    return Encoder(
+        f"callable:{_name(function)}",
+        copy.deepcopy(function) if isinstance(function, nn.Module) else function,  # it is frozen
+        preprocess,
+        identity,
+        cacheable=cacheable,
+        **options,
+    )
+
+
+def _name(function: Any) -> str:
+    owner = function if hasattr(function, "__qualname__") else type(function)
+    return f"{owner.__module__}.{owner.__qualname__}"

