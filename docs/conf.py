@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -53,6 +54,19 @@ def write_command_pages(app: object) -> None:
     (GENERATED / "commands.md").write_text("\n".join(parts))
 
 
+def escape_mathematics(
+    app: object, what: str, name: str, obj: object, options: object, lines: list[str]
+) -> None:
+    """|Z Zᵀ| and labels_ are mathematics and names here, not substitutions and links."""
+    for k, line in enumerate(lines):
+        parts = re.split(r"(``.*?``)", line)
+        for j in range(0, len(parts), 2):
+            parts[j] = re.sub(r"(?<!\\)\|", r"\\|", parts[j].replace("[1]_", "[1]"))
+            parts[j] = re.sub(r"(?<=\w)_(?!\w)", r"\\_", parts[j])
+        lines[k] = "".join(parts)
+
+
 def setup(app: object) -> None:
     """Hook the generated page in before the sources are read."""
     app.connect("builder-inited", write_command_pages)  # type: ignore[attr-defined]
+    app.connect("autodoc-process-docstring", escape_mathematics)  # type: ignore[attr-defined]
