@@ -86,7 +86,9 @@ class EnSC(SelfExpressive):
         self.random_state = random_state
 
     def _codes(self, X: NDArray[Any]) -> sp.csr_array:
-        return elastic_net_codes(X, self.gamma, self.l1_ratio)
+        return elastic_net_codes(
+            X, elastic_net_weights(X, self.gamma, self.l1_ratio), self.l1_ratio
+        )
 
 
 def elastic_net_weights(X: NDArray[Any], gamma: float, l1_ratio: float) -> NDArray[np.float64]:
@@ -101,7 +103,7 @@ def elastic_net_weights(X: NDArray[Any], gamma: float, l1_ratio: float) -> NDArr
 
 
 def elastic_net_codes(
-    X: NDArray[Any], gamma: float = 50.0, l1_ratio: float = 0.9, rows: Any = None
+    X: NDArray[Any], weights: Any, l1_ratio: float, rows: Any = None
 ) -> sp.csr_array:
     """Elastic-net codes of unit rows of X; row j of the result is the code of sample j.
 
@@ -109,12 +111,17 @@ def elastic_net_codes(
     ----------
     X : ndarray of shape (n, d)
         Samples of unit length.
+    weights : float or array of shape (n,)
+        γ of every sample.
+    l1_ratio : float
+        λ.
     rows : array of int, optional
         Only these samples get a code, all by default; all serve as candidates.
     """
     unit = torch.from_numpy(np.ascontiguousarray(X, dtype=np.float64))
+    weight = torch.from_numpy(np.broadcast_to(weights, len(X)).astype(np.float64))
     chosen = torch.arange(len(unit)) if rows is None else torch.as_tensor(np.asarray(rows))
-    parts = [_solve_block(unit, part, gamma, l1_ratio) for part in chosen.split(_BLOCK)]
+    parts = [_solve_block(unit, part, weight[part], l1_ratio) for part in chosen.split(_BLOCK)]
     row, column, value = (torch.cat(x).numpy() for x in zip(*parts, strict=True))
     position = np.empty(len(unit), dtype=np.int64)
     position[chosen.numpy()] = np.arange(len(chosen))
@@ -130,16 +137,13 @@ def _correlations(X: Tensor, rows: Tensor, left: Tensor | None = None) -> Tensor
 
 
 def _solve_block(
-    X: Tensor, rows: Tensor, gamma: float, l1_ratio: float
+    X: Tensor, rows: Tensor, weight: Tensor, l1_ratio: float
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Codes of some samples as (row, column, value): the rounds of the oracle."""
     n, found = len(X), []
-    b = _correlations(X, rows)
-    largest = b.abs().amax(1)
-    active = (largest > torch.finfo(X.dtype).eps).nonzero()[:, 0]
-    rows, b, largest = rows[active], b[active], largest[active]
-    weight = gamma * l1_ratio / largest
-    score, width = b.abs(), min(_FIRST_WIDTH, n - 1)
+    score, width = _correlations(X, rows).abs_(), min(_FIRST_WIDTH, n - 1)
+    active = weight * score.amax(1) > l1_ratio  # for the others c = 0 is the solution
+    rows, weight, score = rows[active], weight[active], score[active]
     code = torch.zeros_like(score)
     for _ in range(_MAX_ROUNDS):
         if not len(rows):
