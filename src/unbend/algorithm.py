@@ -79,6 +79,7 @@ def solve(
     observe: Callable[[int, Network], None] | None = None,
     checkpoints: Checkpoints | None = None,
     watch: Watching | None = None,
+    make_views: Callable[..., ViewSampler] = ViewSampler,
 ) -> Solution:
     """Run Algorithm 1 on scaled samples (n, p) or (n, c, h, w).
 
@@ -86,7 +87,7 @@ def solve(
     ``observe(stage, network)`` is called at the end of stage 0 (random), 1 and 2, where this
     call gets there. With ``checkpoints`` the run goes on from the newest one and is kept there;
     on the CPU it then ends bit-equal to one that was never interrupted. ``watch`` looks on every
-    few steps.
+    few steps. ``make_views`` makes the views where they are not made of the samples alone.
     """
     observe = observe or (lambda stage, network: None)
     seed = int(agree(seed)[0]) if seed < 2**53 else seed
@@ -98,7 +99,7 @@ def solve(
     record = _record(checkpoints, config, seed, samples, fabric)
     trained: Any = fabric.setup_module(network)
     trained.mark_forward_method("features")
-    views = ViewSampler(samples, config.views, generator, progress)
+    views = make_views(samples, config.views, generator, progress)
     tools: dict[str, Any] = {
         "generator": generator,
         "fabric": fabric,

@@ -54,6 +54,10 @@ class ViewConfig:
     n_neighbors: int = 0  # views after the first start from one of that many nearest neighbours
     refresh: int = 0  # stage 1: look the neighbours up anew in the features, that many times
     noise: float = 0.0  # vectors only: deviation, in units of the median neighbour distance
+    # Images through an encoder: neighbors (of the embeddings; what auto means), cached (n_cached
+    # augmented copies, encoded once) or live (augmented and encoded in each step, as in the paper).
+    source: str = "auto"
+    n_cached: int = 4  # V
 
 
 @dataclass(frozen=True)

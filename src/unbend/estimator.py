@@ -23,12 +23,15 @@ from unbend.algorithm import solve
 from unbend.config import PRESETS, Config, preset_for
 from unbend.data import Scaling, as_array, prepare
 from unbend.devices import make_fabric
+from unbend.encoding import EncodedImages, embed_images, open_cache, restore_encoder
 from unbend.functional import coding_rate
 from unbend.labels import LabelModel, ModelSelection
-from unbend.networks import build_network, resolve_backbone
+from unbend.networks import Encoder, build_network, load_encoder, resolve_backbone
+from unbend.networks.encoders.own import read_own
 from unbend.networks.network import Output
 from unbend.notebook import fitted_card
 from unbend.parameters import check_config, check_parameters
+from unbend.pretrain import is_path
 from unbend.progress import Progress, console_progress, silent
 from unbend.runs import read_model, write_model
 from unbend.training import Checkpoints
@@ -41,6 +44,7 @@ _OVERRIDES = {
     "backbone": ("network.backbone",),
     "n_views": ("views.n_views",),
     "n_neighbors": ("views.n_neighbors",),
+    "views": ("views.source",),
     "pretrain": ("pretrain.method",),
     "pretrain_epochs": ("pretrain.epochs",),
     "epochs": ("stage2.epochs",),
@@ -84,8 +88,10 @@ class MLC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseE
     n_neighbors : int, optional
         Views after the first start from one of that many nearest neighbours; 0 for the sample
         itself.
-    pretrain : {"tcr", "none"}, optional
-        Stage 1, the self-supervised initialisation.
+    pretrain : str or path, optional
+        Stage 1, the self-supervised initialisation: ``"tcr"`` (the paper's), ``"simclr"``,
+        ``"moco"``, ``"vicreg"``, ``"byol"``, ``"swav"``, ``"none"``, or the directory of an
+        encoder that ``unbend pretrain`` wrote, whose backbone is then taken as it is.
     pretrain_epochs, epochs : int, optional
         Length of stage 1 and of stage 2.
     batch_size : int, optional
@@ -96,6 +102,16 @@ class MLC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseE
         ε² of stage 2.
     train_backbone : bool, optional
         Let stage 2 train the backbone too.
+    encoder : str, path, callable or Encoder, optional
+        Images go through this frozen network first, as in ``"lite2"``, ``"hf:NAME"`` or the file
+        of a checkpoint; see :func:`unbend.networks.load_encoder`. The model then takes images in
+        ``predict`` and the like, too.
+    views : {"auto", "neighbors", "cached", "live"}, optional
+        With an encoder: near neighbours among the embeddings (what ``"auto"`` means), augmented
+        copies that are encoded once, or images augmented and encoded in each step as in the paper.
+    cache_dir : path or None, default="auto"
+        Where embeddings are kept so that no image is encoded twice; ``"auto"`` is a folder in
+        the user's cache, None keeps nothing.
     settings : dict, optional
         Any other knob by its dotted name, as in ``{"pretrain.invariance": 0.5}``; see
         :mod:`unbend.config`.
@@ -131,7 +147,7 @@ class MLC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseE
     config_ : Config
         Every knob as it was resolved.
     n_features_in_ : int
-        Numbers in one sample.
+        Numbers in one sample; with an encoder, in one embedding.
 
     References
     ----------
@@ -160,13 +176,16 @@ class MLC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseE
         backbone: str | None = None,
         n_views: int | None = None,
         n_neighbors: int | None = None,
-        pretrain: str | None = None,
+        pretrain: str | Path | None = None,
         pretrain_epochs: int | None = None,
         epochs: int | None = None,
         batch_size: int | None = None,
         eta: float | None = None,
         eps_sq: float | None = None,
         train_backbone: bool | None = None,
+        encoder: Any = None,
+        views: str | None = None,
+        cache_dir: str | Path | None = "auto",
         settings: dict[str, Any] | None = None,
         max_clusters: int | None = None,
         label_method: str = "auto",
@@ -188,6 +207,9 @@ class MLC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseE
         self.eta = eta
         self.eps_sq = eps_sq
         self.train_backbone = train_backbone
+        self.encoder = encoder
+        self.views = views
+        self.cache_dir = cache_dir
         self.settings = settings
         self.max_clusters = max_clusters
         self.label_method = label_method
@@ -236,29 +258,58 @@ class MLC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseE
         self, X: Any, checkpoints: Checkpoints | None = None, listener: Progress | None = None
     ) -> MLC:
         check_parameters(self)
-        array = self._validate(X, reset=True)
-        self._check_counts(len(array))
-        samples, self._scaling = prepare(array)
-        self.config_ = self._resolve(self._scaling.shape, len(array))
-        check_config(self.config_)
-        fabric = make_fabric(self.device, self.precision)
         quiet = nullcontext(listener or silent)
         with console_progress() if self.verbose and listener is None else quiet as progress:
+            encoded = self._encode_images(X, progress)
+            array = self._validate(X if encoded is None else encoded.embeddings, reset=True)
+            self._check_counts(len(array))
+            samples, self._scaling = prepare(array)
+            self.config_ = self._resolve(self._scaling.shape, len(array))
+            check_config(self.config_)
+            views = {} if encoded is None else self._encoded_views(encoded)
             solution = solve(
                 samples,
                 self.n_clusters,
                 self.config_,
                 seed=self._seed(checkpoints),
-                fabric=fabric,
+                fabric=make_fabric(self.device, self.precision),
                 progress=progress,
                 label_method=self.label_method,
                 max_clusters=self.max_clusters,
                 checkpoints=checkpoints,
+                **views,
             )
         self._network = solution.network
         self.history_ = solution.history
         self._adopt(solution.labels)
         return self
+
+    def _encode_images(self, X: Any, progress: Progress) -> EncodedImages | None:
+        """Load the encoder, if there is one, and encode; what cannot be is said before the work."""
+        self._encoder: Encoder | None = None
+        self._encoder_record: dict[str, Any] | None = None
+        if self.encoder is None:
+            source = self.views or (self.settings or {}).get("views.source", "auto")
+            if source != "auto":
+                raise ValueError(
+                    f"`views` of MLC is for images through an encoder, got {source!r} without "
+                    "one; try encoder='lite2'"
+                )
+            return None
+        if hasattr(X, "__len__"):
+            self._check_counts(len(X))
+            check_config(self._resolve((1,), len(X)))  # its width is not known yet
+        self._encoder = load_encoder(self.encoder, device=self.device)
+        encoded = EncodedImages(
+            self._encoder, X, cache=open_cache(self.cache_dir), progress=progress
+        )
+        self._encoder_record = self._encoder.describe()
+        return encoded
+
+    def _encoded_views(self, encoded: EncodedImages) -> dict[str, Any]:
+        if self.config_.views.source == "auto":
+            self.config_ = self.config_.override({"views.source": "neighbors"})
+        return {"make_views": encoded.views(self.config_.views, self._scaling)}
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "_label_model")
@@ -312,8 +363,13 @@ class MLC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseE
                 "network.backbone": resolve_backbone(config.network.backbone, shape),
             }
         )
+        if self.pretrain is not None and is_path(str(self.pretrain)):
+            saved = read_own(self.pretrain).config  # its backbone fits no other network
+            config = config.override(
+                {f"network.{k}": getattr(saved, k) for k in ("backbone", "width", "depth")}
+            )
         changes = {
-            field: getattr(self, name)
+            field: str(self.pretrain) if name == "pretrain" else getattr(self, name)
             for name, targets in _OVERRIDES.items()
             for field in targets
             if getattr(self, name) is not None
@@ -391,9 +447,17 @@ class MLC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseE
 
     def _encode(self, X: Any) -> tuple[Output, np.dtype[Any]]:
         check_is_fitted(self)
-        array = self._validate(X, reset=False)
+        array = self._validate(self._embedded(X), reset=False)
         dtype = array.dtype if array.dtype.kind == "f" else np.dtype(np.float64)
         return self._network.encode(self._scaling.apply(array)), dtype
+
+    def _embedded(self, X: Any) -> Any:
+        """Samples as the network takes them: images of a model with an encoder go through it."""
+        if self._encoder_record is None:
+            return X
+        if self._encoder is None:  # a model that was loaded
+            self._encoder = restore_encoder(self._encoder_record, self.encoder, self.device)
+        return embed_images(self._encoder, X, cache=open_cache(self.cache_dir))
 
     def _validate(self, X: Any, *, reset: bool) -> NDArray[Any]:
         """Check samples with scikit-learn's grammar of errors; images keep their dimensions."""
@@ -449,11 +513,15 @@ class MLC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseE
         tensors = {f"network.{k}": v for k, v in self._network.state_dict().items()}
         tensors |= {f"labels.{k}": v for k, v in label_tensors.items()}
         params = {k: v for k, v in self.get_params().items() if k != "random_state"}
+        # A path or a name is kept; what else an encoder may be is found again by its record.
+        for name in ("encoder", "cache_dir", "pretrain"):
+            params[name] = str(params[name]) if isinstance(params[name], (str, Path)) else None
         values = {
             "unbend": __version__,
             "params": params,
             "config": self.config_.to_dict(),
             "scaling": self._scaling.to_dict(),
+            "encoder": self._encoder_record,
             "labels": label_values,
             "history": self.history_,
             "n_features_in": self.n_features_in_,
@@ -462,11 +530,17 @@ class MLC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseE
         write_model(path, tensors, values)
 
 
-def load(path: str | Path) -> MLC:
-    """Load a model that :meth:`MLC.save` wrote. Nothing in the files is executed."""
+def load(path: str | Path, *, encoder: Any = None) -> MLC:
+    """Load a model that :meth:`MLC.save` wrote. Nothing in the files is executed.
+
+    A model with an encoder loads it when it first sees images. ``encoder`` gives it again, where
+    it was a callable or has moved; one with other weights is refused.
+    """
     tensors, values = read_model(path)
     try:
-        return _rebuild(tensors, values)
+        model = _rebuild(tensors, values)
+        model.encoder = model.encoder if encoder is None else encoder
+        return model
     except (KeyError, TypeError, RuntimeError) as error:
         raise ValueError(f"{str(path)!r} is not a model of this version: {error}") from error
 
@@ -475,6 +549,7 @@ def _rebuild(tensors: dict[str, Tensor], values: dict[str, Any]) -> MLC:
     model = MLC(**values["params"])
     model.config_ = Config.from_dict(values["config"])
     model._scaling = Scaling.from_dict(values["scaling"])
+    model._encoder, model._encoder_record = None, values.get("encoder")
     network = build_network(model._scaling.shape, model.config_.network, seed=0)
     weights = {
         k.removeprefix("network."): v for k, v in tensors.items() if k.startswith("network.")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from numbers import Integral, Real
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -35,6 +36,20 @@ def _optional(rule: _Rule) -> _Rule:
     return _Rule(lambda v: v is None or rule.holds(v), rule.text, rule.remedy)
 
 
+_VIEWS = ("auto", "neighbors", "cached", "live")
+_METHODS = ("tcr", "simclr", "moco", "vicreg", "byol", "swav", "none")
+
+
+def _is_directory(v: Any) -> bool:
+    return isinstance(v, (str, Path)) and Path(v).expanduser().is_dir()
+
+
+_PRETRAIN = _Rule(
+    lambda v: (isinstance(v, str) and v in _METHODS) or _is_directory(v),
+    "one of " + ", ".join(_METHODS) + " or the directory of an encoder",
+    "try 'tcr'",
+)
+
 _RULES: dict[str, _Rule] = {
     "n_clusters": _Rule(
         lambda v: v == "auto" if isinstance(v, str) else _whole(1)(v),
@@ -48,7 +63,7 @@ _RULES: dict[str, _Rule] = {
     ),
     "n_views": _optional(_Rule(_whole(1), "an integer >= 1", "try 2")),
     "n_neighbors": _optional(_Rule(_whole(0), "an integer >= 0", "try 10")),
-    "pretrain": _optional(_one_of("tcr", "none")),
+    "pretrain": _optional(_PRETRAIN),
     "pretrain_epochs": _optional(_Rule(_whole(0), "an integer >= 0", "try 60")),
     "epochs": _optional(_Rule(_whole(0), "an integer >= 0", "try 30")),
     "batch_size": _optional(_Rule(_whole(2), "an integer >= 2", "try 1024")),
@@ -57,6 +72,15 @@ _RULES: dict[str, _Rule] = {
     "train_backbone": _optional(
         _Rule(lambda v: isinstance(v, (bool, np.bool_)), "True or False", "try False")
     ),
+    "encoder": _optional(
+        _Rule(
+            lambda v: isinstance(v, (str, Path)) or callable(v) or hasattr(v, "encode"),
+            "a name, a path, a callable or an Encoder",
+            "try 'lite2'",
+        )
+    ),
+    "views": _optional(_one_of(*_VIEWS)),
+    "cache_dir": _optional(_Rule(lambda v: isinstance(v, (str, Path)), "a path", "try 'auto'")),
     "settings": _optional(
         _Rule(lambda v: isinstance(v, dict), "a dict", "try {'stage2.lr': 0.01}")
     ),
@@ -94,11 +118,14 @@ _SIZE = _Rule(_whole(1), "an integer >= 1", "leave it out")
 _ABOVE_ZERO = _Rule(_positive, "> 0", "leave it out")
 _NOT_NEGATIVE = _Rule(lambda v: v == 0 or _positive(v), ">= 0", "leave it out")
 _SHARE = _Rule(lambda v: _NOT_NEGATIVE.holds(v) and v <= 1, "from 0 to 1", "leave it out")
+_INNER_SHARE = _Rule(lambda v: _positive(v) and v < 1, "between 0 and 1", "leave it out")
 _CONFIG_RULES: dict[str, _Rule] = {
     "views.n_views": _SIZE,
     "views.n_neighbors": _COUNT,
     "views.refresh": _COUNT,
     "views.noise": _NOT_NEGATIVE,
+    "views.source": _one_of(*_VIEWS),
+    "views.n_cached": _SIZE,
     "views.augmentation.flip": _SHARE,
     "views.augmentation.grayscale": _SHARE,
     "views.augmentation.jitter_probability": _SHARE,
@@ -109,7 +136,34 @@ _CONFIG_RULES: dict[str, _Rule] = {
     "network.dim": _SIZE,
     "network.head_width": _SIZE,
     "network.head_depth": _COUNT,
-    "pretrain.optimizer": _one_of("lars", "adam"),
+    "pretrain.method": _PRETRAIN,
+    "pretrain.optimizer": _one_of("lars", "adam", "sgd"),
+    "pretrain.head_steps": _COUNT,
+    "pretrain.simclr.temperature": _ABOVE_ZERO,
+    "pretrain.simclr.hidden": _ABOVE_ZERO,
+    "pretrain.simclr.dim": _SIZE,
+    "pretrain.moco.temperature": _ABOVE_ZERO,
+    "pretrain.moco.queue": _SIZE,
+    "pretrain.moco.ema": _SHARE,
+    "pretrain.moco.hidden": _ABOVE_ZERO,
+    "pretrain.moco.dim": _SIZE,
+    "pretrain.vicreg.invariance": _NOT_NEGATIVE,
+    "pretrain.vicreg.variance": _NOT_NEGATIVE,
+    "pretrain.vicreg.covariance": _NOT_NEGATIVE,
+    "pretrain.vicreg.hidden": _ABOVE_ZERO,
+    "pretrain.vicreg.dim": _COUNT,
+    "pretrain.byol.ema": _SHARE,
+    "pretrain.byol.hidden": _ABOVE_ZERO,
+    "pretrain.byol.dim": _SIZE,
+    "pretrain.swav.temperature": _ABOVE_ZERO,
+    "pretrain.swav.eps": _ABOVE_ZERO,
+    "pretrain.swav.iterations": _SIZE,
+    "pretrain.swav.prototypes": _Rule(_whole(2), "an integer >= 2", "leave it out"),
+    "pretrain.swav.frozen": _SHARE,
+    "pretrain.swav.small_crops": _COUNT,
+    "pretrain.swav.small_size": _INNER_SHARE,
+    "pretrain.swav.hidden": _ABOVE_ZERO,
+    "pretrain.swav.dim": _SIZE,
     "pretrain.warmup": _SHARE,
     "pretrain.invariance": _NOT_NEGATIVE,
     "stage2.eta": _ABOVE_ZERO,
@@ -141,7 +195,7 @@ def check_config(config: Config) -> None:
             value = getattr(value, part)
         if not rule.holds(value):
             raise ValueError(f"setting {name!r} must be {rule.text}, got {value!r}; {rule.remedy}")
-    if config.pretrain.method == "tcr" and config.views.n_views < 2:
+    if config.pretrain.method != "none" and config.views.n_views < 2:
         raise ValueError(
             f"stage 1 compares views of a sample and needs n_views >= 2, got "
             f"{config.views.n_views}; take 2, or pretrain='none'"

@@ -86,6 +86,8 @@ def load_checkpoint(
     with torch.random.fork_rng(devices=[]):
         network = ResNet18(stem.shape[1], stem.shape[0], small_images=small)
     _fill(network, match, str(path))
+    if not small and stem_padding is not None:
+        raise ValueError(f"`stem_padding` is for 3x3 stems; that of {str(path)!r} is 7x7")
     if small:
         lightning = isinstance(contents, dict) and "pytorch-lightning_version" in contents
         padding = stem_padding if stem_padding is not None else 2 if lightning else 1
@@ -107,7 +109,8 @@ def load_checkpoint(
             "tensors": len(match.weights),
             "set_aside": match.set_aside,
             "prefix": match.prefix,
-            "stem": f"{stem.shape[-1]}x{stem.shape[-1]}, padding {network.conv1.padding[0]}",
+            "stem": f"{stem.shape[-1]}x{stem.shape[-1]}",
+            "stem_padding": int(network.conv1.padding[0]) if small else None,
         },
         **options,
     )

@@ -108,6 +108,11 @@ class Encoder:
             )
         return h.to(self.device, torch.float32)
 
+    def embed_all(self, images: Tensor, batch_size: int | None = None) -> Tensor:
+        """Like :meth:`embed`, in batches of the size that is fast on the device."""
+        batch_size = batch_size or default_batch_size(self.device)
+        return torch.cat([self.embed(part) for part in images.split(batch_size)])
+
     def encode(
         self, images: Any, batch_size: int | None = None, progress: Progress = silent
     ) -> NDArray[np.float32]:
@@ -146,6 +151,7 @@ class Encoder:
             "dim": self.dim,
             "mean": list(self.preprocess.mean),
             "std": list(self.preprocess.std),
+            "stem_padding": self.details.get("stem_padding"),
         }
 
     def _autocast(self) -> AbstractContextManager[Any]:

@@ -1,0 +1,176 @@
+"""Images through a frozen encoder: their embeddings, their views, and the encoder found again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from unbend.config import ViewConfig
+from unbend.data import Scaling, ViewSampler, as_array
+from unbend.data.embeddings import EmbeddingCache, hash_samples
+from unbend.data.encoded_views import CachedViews, LiveViews, augmented, policy_fingerprint
+from unbend.data.places import default_cache_dir
+from unbend.networks import Encoder, load_encoder
+from unbend.progress import Progress, Tick, silent
+
+__all__ = ["EncodedImages", "embed_images", "open_cache", "restore_encoder"]
+
+_PART = 512  # images augmented at a time when nothing is kept on disk
+
+
+def open_cache(folder: str | Path | None = "auto") -> EmbeddingCache | None:
+    """The cache of embeddings in a folder; ``"auto"`` is the user's, None is no cache."""
+    if folder is None:
+        return None
+    return EmbeddingCache(default_cache_dir() / "embeddings" if folder == "auto" else folder)
+
+
+def embed_images(
+    encoder: Encoder,
+    images: Any,
+    *,
+    cache: EmbeddingCache | None = None,
+    hashes: Sequence[str] | None = None,
+    progress: Progress = silent,
+) -> NDArray[np.float32]:
+    """Embeddings (n, p) of images; those in the cache are not encoded again.
+
+    ``hashes`` identify the pixels that the encoder gets; they are computed when not given.
+    """
+    encoded = EncodedImages(encoder, images, cache=cache, hashes=hashes, progress=progress)
+    return encoded.embeddings
+
+
+class EncodedImages:
+    """Images of a fit, their embeddings and what views of them are.
+
+    Parameters
+    ----------
+    encoder : Encoder
+    images : array of shape (n, h, w) or (n, c, h, w)
+        uint8, or float in [0, 1].
+    cache : EmbeddingCache, optional
+        Not used for an encoder that cannot be told from others.
+    hashes : sequence of str, optional
+    """
+
+    def __init__(
+        self,
+        encoder: Encoder,
+        images: Any,
+        *,
+        cache: EmbeddingCache | None = None,
+        hashes: Sequence[str] | None = None,
+        progress: Progress = silent,
+    ) -> None:
+        self.encoder = encoder
+        self.images = _checked(images)
+        self.cache = cache if encoder.cacheable else None
+        self.progress = progress
+        self._hashes = hashes
+        self.embeddings = self._get(
+            encoder.cache_key, "encode", lambda part: np.asarray(self.images[part])
+        )
+
+    @property
+    def hashes(self) -> Sequence[str]:
+        """Content of each image."""
+        if self._hashes is None:
+            self._hashes = hash_samples(self.images)
+        return self._hashes
+
+    def views(self, config: ViewConfig, scaling: Scaling) -> Callable[..., ViewSampler]:
+        """What makes the views of Algorithm 1 from scaled embeddings, config and generator."""
+        if config.source == "cached":
+            return partial(CachedViews, bank=self._bank(config, scaling))
+        if config.source == "live":
+
+            def embed(x: Tensor) -> Tensor:
+                return (self.encoder.embed_all(x) - scaling.offset) / scaling.scale
+
+            return partial(LiveViews, images=self.images, embed=embed)
+        return ViewSampler
+
+    def _bank(self, config: ViewConfig, scaling: Scaling) -> Tensor:
+        """Scaled embeddings (V, n, p) of the augmented copies."""
+        policy = config.augmentation
+        copies = []
+        for v in range(config.n_cached):
+
+            def draw(part: NDArray[np.int64], v: int = v) -> Tensor:
+                return augmented(self.images[part], [self.hashes[i] for i in part], policy, v)
+
+            key = f"{self.encoder.cache_key}|{policy_fingerprint(policy)}|{v}"
+            stage = f"view {v + 1}/{config.n_cached}"
+            copies.append(scaling.apply(self._get(key, stage, draw)))
+        return torch.stack(copies)
+
+    def _get(
+        self, key: str, stage: str, draw: Callable[[NDArray[np.int64]], Any]
+    ) -> NDArray[np.float32]:
+        """Vectors of what ``draw`` makes of all images, from the cache where it has them."""
+        n, done = len(self.images), 0
+
+        def encode(part: NDArray[np.int64]) -> NDArray[np.float32]:
+            nonlocal done
+            total = n if self.cache is None else self.cache.encoded
+
+            def shifted(tick: Tick) -> None:
+                self.progress(Tick(stage, done + tick.done, total, tick.values))
+
+            vectors = self.encoder.encode(draw(part), progress=shifted)
+            done += len(part)
+            return vectors
+
+        if self.cache is not None:
+            return self.cache.get(key, self.hashes, encode)
+        parts = np.array_split(np.arange(n), max(1, -(-n // _PART)))
+        return np.concatenate([encode(part) for part in parts])
+
+
+def restore_encoder(record: Mapping[str, Any], given: Any, device: str) -> Encoder:
+    """The encoder of a saved model; one with other weights or preprocessing is refused."""
+    name = str(record["name"])
+    if given is None and name.startswith("callable:"):
+        raise ValueError(
+            f"the model was fitted with {name!r}, which is not saved with it; give it again: "
+            "load(path, encoder=...)"
+        )
+    side = record["resolution"]
+    square = side if isinstance(side, int) else None
+    if given is None or isinstance(given, (str, Path)):
+        options = {"resolution": square, "pooling": record["pooling"], "device": device}
+        options |= {key: tuple(record[key]) for key in ("mean", "std")}
+        options["stem_padding"] = record.get("stem_padding")
+        encoder = load_encoder(name if given is None else str(given), **options)
+    else:
+        encoder = load_encoder(given, resolution=square, device=device)
+    if encoder.fingerprint != record["fingerprint"]:
+        raise ValueError(
+            f"encoder {encoder.name!r} has fingerprint {encoder.fingerprint}, but the model was "
+            f"fitted with {name!r} {record['fingerprint']}; other weights or another "
+            "preprocessing would give nonsense: use the same encoder, or fit again"
+        )
+    return encoder
+
+
+def _checked(images: Any) -> NDArray[Any]:
+    array: NDArray[Any] = images if isinstance(images, np.ndarray) else as_array(images)
+    if array.ndim not in (3, 4):
+        raise ValueError(
+            f"an encoder needs images (n, h, w) or (n, c, h, w), got shape {array.shape}; leave "
+            "`encoder` out for vectors"
+        )
+    if array.ndim == 4 and array.shape[1] not in (1, 3):
+        raise ValueError(
+            f"images for an encoder must have 1 or 3 channels, got {array.shape[1]}; put the "
+            "channels first with X.transpose(0, 3, 1, 2), or convert to gray or RGB"
+        )
+    return array
