@@ -4,7 +4,7 @@ import pytest
 import torch
 from tests.oracles.training import global_random_state_kept
 
-from unbend.config import PRESETS, NetworkConfig, PretrainConfig, ViewConfig
+from unbend.config import PRESETS, NetworkConfig, PretrainConfig, SwAVConfig, ViewConfig
 from unbend.data import ViewSampler, load_named, prepare
 from unbend.devices import make_fabric
 from unbend.networks import Network, build_network
@@ -104,6 +104,48 @@ def test_only_backbone_and_feature_head_move():
         assert moved == name.startswith(("backbone", "feature_head")), name
 
 
+@pytest.mark.parametrize("method", ["simclr", "moco", "vicreg", "byol", "swav"])
+def test_other_methods_train_the_backbone_and_then_start_the_head(method):
+    run = Run(method=method, epochs=5, head_steps=4)
+    for name, value in run.state().items():
+        moved = not torch.equal(value, run.before[name])
+        assert moved == name.startswith(("backbone", "feature_head")), name
+    stages = [row["stage"] for row in run.history]
+    assert stages == ["stage 1"] * 10 + ["stage 1 head"] * 4
+    assert [row["step"] for row in run.history] == [*range(10), *range(4)]
+    assert all(row["loss"] == row["loss"] for row in run.history)
+    assert run.network.backbone.training
+
+
+def test_the_start_of_the_head_leaves_the_backbone_alone():
+    without, given = (Run(method="simclr", epochs=3, head_steps=k) for k in (0, 5))
+    left, right = without.state(), given.state()
+    assert all(torch.equal(left[k], right[k]) for k in left if k.startswith("backbone"))
+    assert any(not torch.equal(left[k], right[k]) for k in left if k.startswith("feature_head"))
+
+
+@pytest.mark.parametrize("method", ["moco", "byol"])
+def test_methods_refresh_neighbors_in_what_the_backbone_sees(method, monkeypatch):
+    calls: list[torch.Tensor] = []
+    monkeypatch.setattr(ViewSampler, "refresh", lambda self, features: calls.append(features))
+    Run(method=method, epochs=4, refresh=1, head_steps=0)
+    assert len(calls) == 2  # the first is this test's own
+    assert calls[1].shape == (80, 16)
+    torch.testing.assert_close(calls[1].norm(dim=1), torch.ones(80))
+
+
+def test_small_crops_reach_the_network(monkeypatch):
+    samples, _ = prepare(load_named("digits").X[:40])
+    seen: set[tuple[int, ...]] = set()
+    embed = Network.embed
+    monkeypatch.setattr(
+        Network, "embed", lambda self, x: (seen.add(tuple(x.shape[2:])), embed(self, x))[1]
+    )
+    swav = SwAVConfig(prototypes=8, small_crops=2, small_size=0.6)
+    Run(samples, method="swav", epochs=1, swav=swav, head_steps=0)
+    assert seen == {(8, 8), (5, 5)}
+
+
 def test_none_leaves_the_network_untouched():
     run = Run(method="none")
     assert run.history == []
@@ -165,8 +207,8 @@ def test_fewer_samples_than_a_batch(n):
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"optimizer": "sgd"}, "`pretrain.optimizer` must be lars or adam, got 'sgd'"),
-        ({"method": "moco"}, "`pretrain.method` must be one of tcr, none, got 'moco'"),
+        ({"optimizer": "rmsprop"}, "`pretrain.optimizer` must be lars, adam or sgd, got 'rmsprop'"),
+        ({"method": "dino"}, "`pretrain.method` must be one of tcr, .*, none or the .* got 'dino'"),
         ({"n_views": 1}, "`n_views` must be >= 2 for pretrain='tcr', got 1; try"),
     ],
 )

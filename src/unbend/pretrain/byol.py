@@ -12,7 +12,7 @@ from unbend.config import PretrainConfig
 from unbend.networks import Network
 from unbend.pretrain.losses import byol_loss
 from unbend.pretrain.method import Follower, Projected, hidden_width, mlp, pairs, width_of
-from unbend.training import Terms
+from unbend.training import Terms, gather
 
 __all__ = ["BYOL", "ema_at"]
 
@@ -36,13 +36,13 @@ class BYOL(Projected):
 
     def forward(self, views: Sequence[Tensor]) -> Terms:
         Z = [self.project(x) for x in views]
-        predicted = [self.gather(self.predictor(z).float()) for z in Z]
-        wanted = [self.gather(self.target(self.normalized(x))) for x in views]
+        predicted = [gather(self.predictor(z).float()) for z in Z]
+        wanted = [gather(self.target(self.normalized(x))) for x in views]
         losses = [
             byol_loss(predicted[a], wanted[b]) + byol_loss(predicted[b], wanted[a])
             for a, b in pairs(len(views))
         ]
-        return self.terms(torch.stack(losses).mean(), self.gather(Z[0].detach()))
+        return self.terms(torch.stack(losses).mean(), gather(Z[0].detach()))
 
     def after_step(self, step: int) -> None:
         """The target follows, slower and slower."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from itertools import combinations
 
 import torch
@@ -16,7 +16,16 @@ from unbend.functional import coding_rate
 from unbend.networks import Network
 from unbend.training import Terms
 
-__all__ = ["Follower", "Method", "mlp", "pairs"]
+__all__ = [
+    "Follower",
+    "Method",
+    "Projected",
+    "embed_all",
+    "hidden_width",
+    "mlp",
+    "pairs",
+    "width_of",
+]
 
 
 class Method(nn.Module):
@@ -35,22 +44,19 @@ class Method(nn.Module):
     total_steps : int
         Length of the stage, for schedules inside a method.
 
-    Attributes
-    ----------
-    gather : callable
-        Brings features (b, d) of this process together with those of all others, gradients
-        included; losses are over the global batch. Alone, it does nothing.
+    Notes
+    -----
+    With several processes ``forward`` gets this process's share of the views and brings the
+    features together with :func:`~unbend.training.gather`: every loss is over the global batch.
     """
 
     stage = "stage 1"
-    gather: Callable[[Tensor], Tensor]
 
     def __init__(self, network: Network, config: PretrainConfig, total_steps: int) -> None:
         super().__init__()
         self.network = network
         self.config = config
         self.total_steps = total_steps
-        self.gather = _alone
 
     @property
     def dim(self) -> int:
@@ -71,6 +77,10 @@ class Method(nn.Module):
     def trainable(self) -> list[nn.Parameter]:
         """The parameters that the optimiser moves."""
         return [p for p in self.parameters() if p.requires_grad]
+
+    def representation(self, samples: Tensor) -> Tensor:
+        """What this method has learned about samples (n, ...), to look neighbours up in."""
+        return normalize(embed_all(self.network, samples), dim=1)
 
     def normalized(self, x: Tensor) -> Tensor:
         """Samples as the backbone wants them."""
@@ -148,6 +158,14 @@ def mlp(n_in: int, hidden: int, n_out: int, depth: int = 1, norm: bool = True) -
     return nn.Sequential(*layers, nn.Linear(n_in, n_out))
 
 
+@torch.inference_mode()
+def embed_all(network: Network, samples: Tensor, batch_size: int = 1024) -> Tensor:
+    """The backbone's output h (n, w) of many samples, in evaluation mode, batch by batch."""
+    network = copy.deepcopy(network).eval()
+    parts = [network.embed(x.to(network.mean)) for x in torch.split(samples, batch_size)]
+    return torch.cat(parts)
+
+
 def width_of(network: Network) -> int:
     """Width of h."""
     return int(network.backbone.out_features)  # type: ignore[arg-type]
@@ -161,7 +179,3 @@ def hidden_width(network: Network, factor: float) -> int:
 def pairs(n: int) -> list[tuple[int, int]]:
     """All pairs of views; methods made for two views take their mean over these."""
     return list(combinations(range(n), 2))
-
-
-def _alone(Z: Tensor) -> Tensor:
-    return Z

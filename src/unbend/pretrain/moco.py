@@ -13,7 +13,7 @@ from unbend.config import PretrainConfig
 from unbend.networks import Network
 from unbend.pretrain.losses import info_nce
 from unbend.pretrain.method import Follower, Projected, hidden_width, mlp, width_of
-from unbend.training import Terms
+from unbend.training import Terms, gather
 
 __all__ = ["MoCo"]
 
@@ -42,10 +42,10 @@ class MoCo(Projected):
         self.register_load_state_dict_post_hook(_forget_fresh)  # type: ignore[no-untyped-call]
 
     def forward(self, views: Sequence[Tensor]) -> Terms:
-        query = self.gather(self.project(views[0]))
+        query = gather(self.project(views[0]))
         losses = []
         for x in views[1:]:
-            key = normalize(self.gather(self.keys(self.normalized(x))), dim=1)
+            key = normalize(gather(self.keys(self.normalized(x))), dim=1)
             losses.append(info_nce(query, key, self.queue, self.config.moco.temperature))
             self._fresh.append(key.detach())
         return self.terms(torch.stack(losses).mean(), query)

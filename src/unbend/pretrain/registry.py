@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import torch
 
@@ -16,7 +17,7 @@ from unbend.pretrain.swav import SwAV
 from unbend.pretrain.tcr import TotalCodingRate
 from unbend.pretrain.vicreg import VICReg
 
-__all__ = ["METHODS", "build_method", "fit_to_data"]
+__all__ = ["METHODS", "build_method", "fit_to_data", "is_path"]
 
 METHODS: dict[str, type[Method]] = {
     "tcr": TotalCodingRate,
@@ -39,6 +40,11 @@ def build_method(network: Network, config: PretrainConfig, total_steps: int, see
         torch.default_generator.manual_seed(seed)  # not torch's: that reseeds the GPUs too
         method = METHODS[config.method](network, config, total_steps)
     return method.to(device=device, dtype=next(network.parameters()).dtype)
+
+
+def is_path(method: str) -> bool:
+    """Whether ``method`` names a directory rather than a method."""
+    return method not in METHODS and Path(method).expanduser().is_dir()
 
 
 def fit_to_data(config: PretrainConfig, n: int) -> PretrainConfig:

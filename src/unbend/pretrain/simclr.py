@@ -11,7 +11,7 @@ from unbend.config import PretrainConfig
 from unbend.networks import Network
 from unbend.pretrain.losses import nt_xent
 from unbend.pretrain.method import Projected, hidden_width, mlp, pairs, width_of
-from unbend.training import Terms
+from unbend.training import Terms, gather
 
 __all__ = ["SimCLR"]
 
@@ -31,6 +31,6 @@ class SimCLR(Projected):
         super().__init__(network, config, total_steps, projector)
 
     def forward(self, views: Sequence[Tensor]) -> Terms:
-        Z = [self.gather(self.project(x)) for x in views]
+        Z = [gather(self.project(x)) for x in views]
         losses = [nt_xent(Z[a], Z[b], self.config.simclr.temperature) for a, b in pairs(len(Z))]
         return self.terms(torch.stack(losses).mean(), Z[0])

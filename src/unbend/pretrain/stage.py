@@ -6,12 +6,15 @@ from typing import Any
 
 import torch
 from lightning_fabric import Fabric
-from torch.optim import AdamW, Optimizer
+from torch.optim import SGD, AdamW, Optimizer
 
 from unbend.config import PretrainConfig
 from unbend.data import Batches, ViewSampler
 from unbend.networks import Network
-from unbend.pretrain.tcr import tcr_objective
+from unbend.pretrain.encoder import load_backbone
+from unbend.pretrain.method import Method
+from unbend.pretrain.registry import METHODS, build_method, fit_to_data, is_path
+from unbend.pretrain.tcr import HeadStart, TotalCodingRate
 from unbend.progress import Progress
 from unbend.training import (
     LARS,
@@ -21,16 +24,13 @@ from unbend.training import (
     Terms,
     Watch,
     descend,
-    gather,
     n_steps,
     share,
+    synchronize,
     warmup_cosine,
 )
 
-__all__ = ["METHODS", "pretrain"]
-
-METHODS = ("tcr", "none")
-STAGE = "stage 1"
+__all__ = ["pretrain"]
 
 
 def pretrain(
@@ -44,50 +44,90 @@ def pretrain(
     record: Record | None = None,
     watch: Watch | None = None,
 ) -> History:
-    """Train backbone and feature head so that views of a sample agree and samples differ."""
-    if config.method not in METHODS:
-        raise ValueError(
-            f"`pretrain.method` must be one of {', '.join(METHODS)}, got {config.method!r}"
-        )
+    """Train backbone and feature head so that views of a sample agree and samples differ.
+
+    TCR, the paper's own, trains both at once. Every other method, and an encoder from disk, gives
+    the backbone alone; the feature head is then started with ``head_steps`` steps of TCR on the
+    frozen backbone (see :class:`~unbend.pretrain.tcr.HeadStart`).
+    """
     if config.method == "none":
         return []
+    if config.method not in METHODS and not is_path(config.method):
+        raise ValueError(
+            f"`pretrain.method` must be one of {', '.join(METHODS)}, none or the directory of an "
+            f"encoder, got {config.method!r}"
+        )
     if views.config.n_views < 2:
         raise ValueError(
-            f"`n_views` must be >= 2 for pretrain='tcr', got {views.config.n_views}; "
+            f"`n_views` must be >= 2 for pretrain={config.method!r}, got {views.config.n_views}; "
             "try n_views=2 or pretrain='none'"
         )
-    params = [*network.backbone.parameters(), *network.feature_head.parameters()]
-    optimizer: Any = fabric.setup_optimizers(_optimizer(params, config))
-    batches = Batches(len(views), config.batch_size, generator)
+    network = getattr(network, "module", network)  # without Fabric's wrapper
     total = n_steps(
         len(views), config.batch_size, config.epochs, config.min_steps, config.max_steps
     )
-    renewals = {round(total * r / (views.config.refresh + 1)) for r in _renewals(views)}
+    tools: dict[str, Any] = {
+        "generator": generator,
+        "fabric": fabric,
+        "progress": progress,
+        "record": record,
+        "watch": watch,
+    }
+    history: History = []
+    if config.method in METHODS:
+        seed = generator.initial_seed()
+        method = build_method(network, fit_to_data(config, len(views)), total, seed)
+        history += _train(method, views, config, total, **tools)
+        if total == 0 or isinstance(method, TotalCodingRate):
+            return history
+    else:
+        load_backbone(network, config.method)
+    head = HeadStart(network, config, config.head_steps)
+    history += _train(head, views, config, config.head_steps, **tools)
+    network.train()
+    return history
 
-    weight = config.invariance * network.feature_head.dim
+
+def _train(
+    method: Method,
+    views: ViewSampler,
+    config: PretrainConfig,
+    total: int,
+    *,
+    generator: torch.Generator,
+    fabric: Fabric,
+    progress: Progress,
+    record: Record | None,
+    watch: Watch | None,
+) -> History:
+    """Train with one method for ``total`` steps."""
+    synchronize(method)
+    trained: Any = fabric.setup_module(method)
+    optimizer: Any = fabric.setup_optimizers(_optimizer(method.trainable(), config))
+    batches = Batches(len(views), config.batch_size, generator)
+    renewals = {round(total * r / (views.config.refresh + 1)) for r in _renewals(views)}
 
     def renew(step: int) -> None:
         if step in renewals:
-            views.refresh(network.encode(views.samples).Z)
+            views.refresh(method.representation(views.samples))
 
     def compute(step: int) -> Terms:
-        X = views(next(batches))
-        Z = torch.stack([gather(network.features(share(x)).float()) for x in X])
-        tcr = tcr_objective(Z, config.eps_sq, weight)
-        return Terms(-tcr.value, tcr.R, None, Z.mean(0))
+        terms: Terms = trained([share(x) for x in method.draw(views, next(batches))])
+        return terms
 
-    network.train()
+    method.train()
     return descend(
         compute,
         [optimizer],
         n_steps=total,
         lr_factor=lambda step: warmup_cosine(step, total, config.warmup),
-        guard=Guard(network, [optimizer], STAGE, network.feature_head.dim, config.eps_sq),
+        guard=Guard(trained, [optimizer], method.stage, method.dim, config.eps_sq),
         fabric=fabric,
         progress=progress,
         accumulate=config.accumulate,
         max_norm=config.max_norm,
         before_step=renew,
+        after_step=method.after_step,
         watch=watch,
         parts={"generator": generator, "views": views, "batches": batches},
         record=record,
@@ -100,8 +140,11 @@ def _renewals(views: ViewSampler) -> range:
 
 
 def _optimizer(params: list[torch.nn.Parameter], config: PretrainConfig) -> Optimizer:
+    rate, decay = config.lr, config.weight_decay
     if config.optimizer == "lars":
-        return LARS(params, config.lr, momentum=config.momentum, weight_decay=config.weight_decay)
+        return LARS(params, rate, momentum=config.momentum, weight_decay=decay)
     if config.optimizer == "adam":
-        return AdamW(params, config.lr, (config.momentum, 0.999), weight_decay=config.weight_decay)
-    raise ValueError(f"`pretrain.optimizer` must be lars or adam, got {config.optimizer!r}")
+        return AdamW(params, rate, (config.momentum, 0.999), weight_decay=decay)
+    if config.optimizer == "sgd":
+        return SGD(params, rate, momentum=config.momentum, weight_decay=decay)
+    raise ValueError(f"`pretrain.optimizer` must be lars, adam or sgd, got {config.optimizer!r}")

@@ -14,7 +14,7 @@ from unbend.functional.checks import full_precision
 from unbend.networks import Network
 from unbend.pretrain.losses import swapped_prediction
 from unbend.pretrain.method import Projected, hidden_width, mlp, width_of
-from unbend.training import Terms
+from unbend.training import Terms, gather
 
 __all__ = ["SwAV"]
 
@@ -58,7 +58,7 @@ class SwAV(Projected):
 
     def forward(self, views: Sequence[Tensor]) -> Terms:
         own = self.config.swav
-        Z = [self.gather(normalize(self.project(x), dim=1)) for x in views]
+        Z = [gather(normalize(self.project(x), dim=1)) for x in views]
         fixed = int(self.steps_done) < self.frozen_steps
         prototypes = self.prototypes.detach() if fixed else self.prototypes
         with full_precision(Z[0]):

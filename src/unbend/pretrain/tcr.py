@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from unbend.functional import coding_rate
 from unbend.pretrain.method import Method
-from unbend.training import Terms
+from unbend.training import Terms, gather
 
 __all__ = ["TCR", "HeadStart", "TotalCodingRate", "tcr_objective"]
 
@@ -68,7 +68,7 @@ class TotalCodingRate(Method):
         return self.network.feature_head.dim
 
     def forward(self, views: Sequence[Tensor]) -> Terms:
-        Z = torch.stack([self.gather(self.features(x).float()) for x in views])
+        Z = torch.stack([gather(self.features(x).float()) for x in views])
         weight = self.config.invariance * self.dim
         tcr = tcr_objective(Z, self.config.eps_sq, weight)
         return Terms(-tcr.value, tcr.R, None, Z.mean(0))
@@ -76,6 +76,9 @@ class TotalCodingRate(Method):
     def features(self, x: Tensor) -> Tensor:
         """Features of samples (b, ...)."""
         return self.network.features(x)
+
+    def representation(self, samples: Tensor) -> Tensor:
+        return self.network.encode(samples).Z
 
     def trainable(self) -> list[nn.Parameter]:
         return [*self.network.backbone.parameters(), *self.network.feature_head.parameters()]

@@ -11,7 +11,7 @@ from unbend.config import PretrainConfig
 from unbend.networks import Network
 from unbend.pretrain.losses import vicreg_terms
 from unbend.pretrain.method import Projected, hidden_width, mlp, pairs, width_of
-from unbend.training import Terms
+from unbend.training import Terms, gather
 
 __all__ = ["VICReg"]
 
@@ -32,7 +32,7 @@ class VICReg(Projected):
 
     def forward(self, views: Sequence[Tensor]) -> Terms:
         own = self.config.vicreg
-        Z = [self.gather(self.project(x)) for x in views]
+        Z = [gather(self.project(x)) for x in views]
         losses = []
         for a, b in pairs(len(Z)):
             terms = vicreg_terms(Z[a], Z[b])
