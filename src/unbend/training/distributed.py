@@ -125,7 +125,7 @@ def average_gradients(parameters: Iterable[nn.Parameter]) -> None:
     grads = [p.grad for p in parameters if p.grad is not None]
     flat = torch.cat([grad.flatten() for grad in grads]) / n_processes()
     dist.all_reduce(flat)
-    parts = torch.split(flat, [grad.numel() for grad in grads])  # type: ignore[no-untyped-call]
+    parts = torch.split(flat, [grad.numel() for grad in grads])
     for grad, part in zip(grads, parts, strict=True):
         grad.copy_(part.view_as(grad))
 

@@ -1,0 +1,211 @@
+"""A run that was interrupted ends bit-equal to one that was not."""
+
+import os
+import signal
+import threading
+import warnings
+from functools import cache
+
+import pytest
+from tests.algorithm.problem import STEPS, fingerprint, run, samples
+
+from unbend import algorithm
+from unbend.algorithm import Watching
+from unbend.exceptions import CollapseWarning, UnbendWarning
+from unbend.progress import Tick
+from unbend.training import Checkpoints
+
+# Settings under which more than weights and momenta must come back.
+KINDS = {
+    "vectors": {},
+    "images": {"kind": "images", "changes": {"stage2.train_backbone": True}},
+    "all at once": {
+        "changes": {
+            "views.noise": 0.5,
+            "pretrain.optimizer": "lars",
+            "pretrain.accumulate": 2,
+            "stage2.max_norm": 0.1,
+        }
+    },
+    "no stage 1": {"changes": {"pretrain.method": "none"}},
+}
+
+
+@cache
+def whole(kind: str) -> str:
+    return fingerprint(run(**_options(kind)))
+
+
+def _options(kind: str) -> dict:
+    return dict(KINDS[kind])
+
+
+def stop_at(stage: str, step: int):
+    def listen(tick: Tick) -> None:
+        if (tick.stage, tick.done) == (stage, step):
+            raise KeyboardInterrupt
+
+    return listen
+
+
+@pytest.mark.parametrize(
+    ("stage", "step", "every"),
+    [
+        ("stage 1", 1, 0.0),
+        ("stage 1", 11, 60.0),
+        ("stage 1", STEPS, 60.0),
+        ("stage 2", 3, 60.0),
+        ("stage 2", STEPS, 0.0),
+    ],
+)
+def test_interrupted_at_any_step(tmp_path, stage, step, every):
+    with pytest.raises(KeyboardInterrupt):
+        run(tmp_path, every=every, progress=stop_at(stage, step))
+    seen: list[Tick] = []
+    assert fingerprint(run(tmp_path, every=every, progress=seen.append)) == whole("vectors")
+    if step < STEPS:
+        assert (seen[0].stage, seen[0].done) == (stage, step + 1)  # nothing is done twice
+
+
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "vectors"])
+def test_interrupted_again_and_again(tmp_path, kind):
+    stops = [("stage 1", 7), ("stage 1", STEPS), ("stage 2", 1), ("stage 2", 9)]
+    for stop in stops:
+        if kind == "no stage 1" and stop[0] == "stage 1":
+            continue
+        with pytest.raises(KeyboardInterrupt):
+            run(tmp_path, progress=stop_at(*stop), **_options(kind))
+    assert fingerprint(run(tmp_path, **_options(kind))) == whole(kind)
+    assert len(list(tmp_path.iterdir())) == 2
+
+
+def test_keeping_checkpoints_changes_nothing(tmp_path):
+    assert fingerprint(run(tmp_path)) == whole("vectors")
+
+
+def test_interrupted_while_labels_are_made(tmp_path, monkeypatch):
+    def broken(*args: object, **options: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(algorithm, "label_codes", broken)
+        with pytest.raises(KeyboardInterrupt):
+            run(tmp_path, every=60.0)
+    seen: list[Tick] = []
+    assert fingerprint(run(tmp_path, progress=seen.append)) == whole("vectors")
+    assert not any(t.stage.startswith("stage") for t in seen)
+
+
+def test_a_finished_run_gives_the_same_again_without_training(tmp_path):
+    run(tmp_path)
+    seen: list[Tick] = []
+    assert fingerprint(run(tmp_path, progress=seen.append)) == whole("vectors")
+    assert not any(t.stage.startswith("stage") for t in seen)
+
+
+@pytest.mark.filterwarnings("ignore::unbend.exceptions.UnbendWarning")
+@pytest.mark.parametrize("step", [8, 20])
+def test_the_guard_remembers_too(tmp_path, step):
+    """A learning rate far too large: restores before and after the interrupt."""
+    options = {"changes": {"stage2.lr": 1e20, "stage2.max_steps": 30}}
+    with pytest.warns(CollapseWarning):
+        expected = run(**options)
+    steps = [row["step"] for row in expected.history if row["stage"] == "stage 2"]
+    assert len(steps) < 30
+    stop = max(s for s in steps if s < step) + 1 if min(steps) < step else min(steps) + 1
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", CollapseWarning)
+        with pytest.raises(KeyboardInterrupt):
+            run(tmp_path, progress=stop_at("stage 2", stop), **options)
+        assert fingerprint(run(tmp_path, **options)) == fingerprint(expected)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_signals_wait_for_the_end_of_the_step(tmp_path, number):
+    caught = []
+    before = signal.signal(signal.SIGTERM, lambda *args: caught.append(args) or _raise())
+    try:
+
+        def listen(tick: Tick) -> None:
+            if (tick.stage, tick.done) == ("stage 2", 5):
+                os.kill(os.getpid(), number)
+
+        with pytest.raises(KeyboardInterrupt):
+            run(tmp_path, every=60.0, progress=listen)
+        assert bool(caught) == (number == signal.SIGTERM)
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    assert Checkpoints(tmp_path).newest().values["step"] == 5
+    assert fingerprint(run(tmp_path)) == whole("vectors")
+
+
+def _raise() -> None:
+    raise KeyboardInterrupt
+
+
+def test_other_threads_train_without_signals(tmp_path):
+    found = []
+    thread = threading.Thread(target=lambda: found.append(fingerprint(run(tmp_path))))
+    thread.start()
+    thread.join()
+    assert found == [whole("vectors")]
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"seed": 1}, "`seed` = 0, not 1; name another directory, or delete that one"),
+        ({"changes": {"stage2.eta": 0.3}}, r"`stage2.eta` = 0.175, not 0.3"),
+        ({"n": 61}, "other samples"),
+    ],
+)
+def test_another_run_is_refused(tmp_path, options, words):
+    with pytest.raises(KeyboardInterrupt):
+        run(tmp_path, progress=stop_at("stage 1", 3))
+    with pytest.raises(ValueError, match=words):
+        run(tmp_path, **options)
+
+
+@pytest.mark.parametrize("damage", ["truncated", "flipped", "half json"])
+def test_a_damaged_checkpoint_is_passed_over(tmp_path, damage):
+    with pytest.raises(KeyboardInterrupt):
+        run(tmp_path, progress=stop_at("stage 2", 4))
+    newest = max(tmp_path.glob("checkpoint-*"))
+    tensors, values = newest / "state.safetensors", newest / "state.json"
+    content = bytearray(tensors.read_bytes())
+    if damage == "truncated":
+        tensors.write_bytes(content[: len(content) // 2])
+    elif damage == "flipped":
+        content[-3] ^= 4
+        tensors.write_bytes(content)
+    else:
+        values.write_bytes(values.read_bytes()[:1000])
+    seen: list[Tick] = []
+    with pytest.warns(UnbendWarning, match="is damaged .*; passed over"):
+        solution = run(tmp_path, progress=seen.append)
+    assert fingerprint(solution) == whole("vectors")
+    assert (seen[0].stage, seen[0].done) == ("stage 2", 4)
+
+
+def test_watching_changes_nothing_and_is_shown():
+    seen, ticks = [], []
+
+    def look(stage: str, step: int, network: object) -> dict[str, float]:
+        Z = network.encode(samples()).Z
+        seen.append((stage, step))
+        return {"knn": float(Z.shape[1])}
+
+    solution = run(watch=Watching(look, every=5), progress=ticks.append)
+    assert fingerprint(solution) == whole("vectors")
+    assert seen == [(s, t) for s in ("stage 1", "stage 2") for t in (4, 9)]
+    shown = [(t.stage, t.done - 1) for t in ticks if "knn" in t.values]
+    assert shown == seen
+
+
+def test_ticks_tell_the_speed():
+    ticks: list[Tick] = []
+    run(kind="images", progress=ticks.append)
+    assert all(t.values["images/s"] > 0 for t in ticks if t.stage.startswith("stage"))
+    run(progress=ticks.append)
+    assert ticks[-1].stage == "labels" or "samples/s" in ticks[-1].values
