@@ -52,6 +52,15 @@ digits: $(STAMP)  ## the table of the README: the whole pipeline over five seeds
 figure1: $(STAMP)  ## the paper's simulation over ten seeds
 	$(BIN)/unbend reproduce figure1 --seeds 10 -o runs/results
 
+# The figures and tables of the paper at their small scale, and the page that collects them.
+RESULTS := figure2 figure3 figure5 table2 table3 table4 table5 table6 table7 table8
+.PHONY: results $(RESULTS)
+$(RESULTS): $(STAMP)
+	$(BIN)/unbend reproduce $@ -o runs/results
+
+results: digits figure1 $(RESULTS)  ## run them all (hours on two cores) and write docs/results.md
+	$(BIN)/python -m unbend.experiments.results runs/results docs/results.md
+
 bench-objective: $(STAMP)  ## rates and projection against the usual formulas
 	$(BIN)/python -m benchmarks.objective
 

@@ -17,7 +17,7 @@ from unbend.config import Stage2Config
 from unbend.data import Batches, ViewSampler
 from unbend.labels import LabelModel, label_codes
 from unbend.networks import Network
-from unbend.training import Guard, History, Terms, descend, n_steps
+from unbend.training import Guard, History, Terms, descend, gather, n_steps, share
 
 __all__ = ["CodePeer"]
 
@@ -47,9 +47,10 @@ class CodePeer(ClusterMixin, DeepPeer):
         batches = Batches(len(views), config.batch_size, tools.generator)
 
         def compute(step: int) -> Terms:
-            outputs = [trained(x) for x in views(next(batches))]
-            Z = normalize(torch.stack([out.Z.float() for out in outputs]).mean(0), dim=1)
-            return self._terms(Z, torch.stack([out.C.float() for out in outputs]), config)
+            outputs = [trained(share(x)) for x in views(next(batches))]
+            Z = torch.stack([gather(out.Z.float()) for out in outputs]).mean(0)
+            C = torch.stack([gather(out.C.float()) for out in outputs])
+            return self._terms(normalize(Z, dim=1), C, config)
 
         optimizers: list[Any] = [
             fabric.setup_optimizers(
@@ -73,6 +74,10 @@ class CodePeer(ClusterMixin, DeepPeer):
             guard=Guard(trained, optimizers, name, network.feature_head.dim, config.eps_sq),
             fabric=fabric,
             progress=tools.progress,
+            accumulate=config.accumulate,
+            max_norm=config.max_norm,
+            parts={"generator": tools.generator, "views": views, "batches": batches},
+            unit=views.unit,
         )
 
     def _conclude(self, samples: Tensor, tools: Tools) -> None:

@@ -18,7 +18,16 @@ from unbend.config import Config
 from unbend.data import Batches
 from unbend.functional import coding_rate
 from unbend.networks import Network, build_network
-from unbend.training import Guard, History, Terms, descend, n_steps, warmup_cosine
+from unbend.training import (
+    Guard,
+    History,
+    Terms,
+    descend,
+    gather,
+    n_steps,
+    share,
+    warmup_cosine,
+)
 
 __all__ = ["MCR2"]
 
@@ -172,7 +181,7 @@ def _train(
 
     def compute(step: int) -> Terms:
         batch = next(batches).to(samples.device)
-        Z = trained.features(samples[batch]).float()
+        Z = gather(trained.features(share(samples[batch])).float())
         R, R_c = coding_rate(Z, config.eps_sq), membership_rate(Z, Pi[batch], config.eps_sq)
         return Terms(R_c - R, R, R_c, Z)
 
@@ -187,6 +196,9 @@ def _train(
         guard=Guard(trained, [optimizer], "MCR2", network.feature_head.dim, config.eps_sq),
         fabric=fabric,
         progress=tools.progress,
+        accumulate=config.accumulate,
+        max_norm=config.max_norm,
+        parts={"generator": tools.generator, "batches": batches},
     )
 
 

@@ -18,7 +18,17 @@ from unbend.config import PretrainConfig
 from unbend.data import Batches, ViewSampler
 from unbend.functional import coding_rate
 from unbend.networks import Head, Network
-from unbend.training import LARS, Guard, History, Terms, descend, n_steps, warmup_cosine
+from unbend.training import (
+    LARS,
+    Guard,
+    History,
+    Terms,
+    descend,
+    gather,
+    n_steps,
+    share,
+    warmup_cosine,
+)
 
 __all__ = ["NMCE", "gumbel_softmax", "nmce_objective"]
 
@@ -175,9 +185,9 @@ class NMCE(ClusterMixin, DeepPeer):
         weight = tools.config.pretrain.invariance * network.feature_head.dim / 2
 
         def compute(step: int) -> Terms:
-            outputs = [trained(x) for x in views(next(batches))]
-            Z_views = torch.stack([out.Z.float() for out in outputs])
-            logits = torch.stack([out.C.float() for out in outputs]).mean(0)
+            outputs = [trained(share(x)) for x in views(next(batches))]
+            Z_views = torch.stack([gather(out.Z.float()) for out in outputs])
+            logits = torch.stack([gather(out.C.float()) for out in outputs]).mean(0)
             Pi = gumbel_softmax(logits, self.temperature, tools.generator)
             loss, R, R_c = nmce_objective(Z_views, Pi, config.eps_sq, weight)
             return Terms(loss, R, R_c, normalize(Z_views.mean(0), dim=1))
@@ -196,6 +206,10 @@ class NMCE(ClusterMixin, DeepPeer):
             guard=Guard(trained, optimizers, "NMCE", network.feature_head.dim, config.eps_sq),
             fabric=fabric,
             progress=tools.progress,
+            accumulate=config.accumulate,
+            max_norm=config.max_norm,
+            parts={"generator": tools.generator, "views": views, "batches": batches},
+            unit=views.unit,
         )
 
     def _optimizers(self, network: Network, config: PretrainConfig) -> list[Optimizer]:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import csv
 import io
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
 
+from unbend.experiments.provenance import command_line, commit, kept_from
 from unbend.metrics import Scores
 from unbend.runs import atomic_write
 
@@ -25,6 +27,7 @@ class Table:
     caption: str
     columns: Sequence[str]
     rows: Sequence[Sequence[str]] = field(default_factory=list)
+    notes: Sequence[str] = ()  # what a reader must know to read it right
 
     def print(self) -> None:
         """Draw on standard output."""
@@ -39,20 +42,34 @@ class Table:
             table.add_row(*row)
         console = Console()
         # A table cut off at the edge is worthless: let it run over where there is no terminal.
-        (console if console.is_terminal else Console(width=160)).print(table)
+        console = console if console.is_terminal else Console(width=160)
+        console.print(table)
+        for note in self.notes:
+            console.print(f"  {note}", markup=False, highlight=False)
 
     def markdown(self) -> str:
         """As a markdown table."""
         lines = [self.columns, ["---"] * len(self.columns), *self.rows]
         body = "\n".join("| " + " | ".join(cells) + " |" for cells in lines)
-        return f"{self.caption}\n\n{body}\n"
+        notes = "".join(f"\n{note}\n" for note in self.notes)
+        return f"{self.caption}\n\n{body}\n{notes}"
+
+    def saved(self, out: Path | None, name: str) -> Table:
+        """This table, after writing it to the directory ``out``, where one is given."""
+        if out is not None:
+            out = Path(out)
+            out.mkdir(parents=True, exist_ok=True)
+            self.write(out / name)
+        return self
 
     def write(self, path: Path) -> None:
-        """Write ``path`` with the endings .md and .csv."""
+        """Write ``path`` with the endings .md and .csv, and .json with command and commit."""
         text = io.StringIO(newline="")
         csv.writer(text).writerows([self.columns, *self.rows])
         atomic_write(path.with_suffix(".csv"), text.getvalue())
         atomic_write(path.with_suffix(".md"), self.markdown())
+        origin = {"command": command_line(), "commit": commit(), "kept_from": kept_from()}
+        atomic_write(path.with_suffix(".json"), json.dumps(origin, indent=1) + "\n")
 
 
 def mean_sd(values: Sequence[float], digits: int = 3) -> str:

@@ -1,0 +1,184 @@
+"""One place where experiments run MLC and its peers, each piece of work once."""
+
+from __future__ import annotations
+
+import time
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unbend import baselines
+from unbend.config import PRESETS
+from unbend.experiments import stages
+from unbend.experiments.memory import Arrays, remember
+from unbend.experiments.problem import Problem
+from unbend.metrics import Scores, chance_scores, clustering_scores
+from unbend.networks import Network, build_network
+from unbend.progress import Progress, Tick, console_progress, silent
+
+__all__ = ["Found", "Lab", "NO_VIEWS", "listening"]
+
+# One view, and that the sample itself: no augmentation, no neighbour.
+NO_VIEWS: dict[str, Any] = {
+    "views.n_views": 1,
+    "views.n_neighbors": 0,
+    "views.noise": 0.0,
+    "views.augmentation.crop_scale": (1.0, 1.0),
+    "views.augmentation.crop_ratio": (1.0, 1.0),
+    "views.augmentation.flip": 0.0,
+    "views.augmentation.grayscale": 0.0,
+    "views.augmentation.jitter_probability": 0.0,
+    "views.augmentation.blur": 0.0,
+    "views.augmentation.rotation": 0.0,
+    "views.augmentation.shear": 0.0,
+    "views.augmentation.shift": 0.0,
+    "views.augmentation.noise": 0.0,
+}
+
+
+class Found(NamedTuple):
+    """Labels and features of one run, and the seconds it took without stage 1."""
+
+    labels: NDArray[np.int64]
+    Z: NDArray[np.floating]
+    seconds: float
+
+
+class Lab:
+    """Runs on one problem; whatever takes long is kept on disk and shared between experiments.
+
+    Parameters
+    ----------
+    problem : Problem
+        Samples, true labels for the scores, MLC's settings.
+    progress : callable
+        Receives a tick for each piece of work.
+    cached : bool
+        False does everything anew, for measuring time.
+    """
+
+    def __init__(
+        self, problem: Problem, progress: Progress = silent, *, cached: bool = True
+    ) -> None:
+        self.problem, self.progress, self.cached = problem, progress, cached
+        self._starts: dict[int, stages.Stage1] = {}
+
+    def begin_with(self, seed: int, start: stages.Stage1) -> None:
+        """Take this as stage 1 of the seed."""
+        self._starts[seed] = start
+
+    def start(self, seed: int) -> stages.Stage1:
+        """The network after stage 1 for this seed."""
+        if seed not in self._starts:
+            self._starts[seed] = stages.stage1(
+                self.problem, seed, cached=self.cached, progress=self.progress
+            )
+        return self._starts[seed]
+
+    def mlc(
+        self,
+        seed: int,
+        *,
+        start: int | None = None,
+        changes: dict[str, Any] | None = None,
+        random_start: bool = False,
+    ) -> Found:
+        """Stage 2 of MLC from the features of ``start`` (by default ``seed``).
+
+        ``changes`` are settings of stage 2 and of the views; ``random_start`` leaves stage 1 out.
+        """
+        first = seed if start is None else start
+        problem = self.problem.with_config(changes or {})
+
+        def work() -> Arrays:
+            network = self._random(first) if random_start else self.start(first).network
+            result = stages.stage2(problem, network, seed, progress=self.progress)
+            return _pack(result.labels, result.Z, result.seconds)
+
+        key = ["mlc", problem.config.to_dict(), problem.fingerprint, first, seed, random_start]
+        return _unpack(remember("stage2", key, work, cached=self.cached))
+
+    def peer(self, name: str, seed: int, *, start: int | None = None) -> Found:
+        """A deep peer (NMCE, CPP, PRODSC) from the same features as MLC.
+
+        It has its own published settings over the preset, and what the problem changes of it.
+        """
+        first = seed if start is None else start
+        config = self.problem.config
+        model = getattr(baselines, name)(
+            self.problem.k,
+            preset=config.preset,
+            random_state=seed,
+            settings=_differences(config.to_dict(), PRESETS[config.preset].to_dict()),
+        )
+
+        def work() -> Arrays:
+            network = self.start(first).network
+            begin = time.perf_counter()
+            model.set_params(verbose=0).fit(self.problem.X, network=network)
+            self.progress(Tick(name, 1, 1))
+            Z = model.transform(self.problem.X)
+            return _pack(model.labels_, Z, time.perf_counter() - begin)
+
+        stage1 = self.problem.config.to_dict()
+        key = [name, _plain(model), stage1, self.problem.fingerprint, first, seed]
+        return _unpack(remember("peers", key, work, cached=self.cached))
+
+    def classic(self, method: str, X: NDArray[Any], seed: int) -> Found:
+        """A method of the benchmark's list on vectors, or on images made flat."""
+        flat = X.reshape(len(X), -1).astype(np.float64)
+        begin = time.perf_counter()
+        labels = baselines.METHODS[method](self.problem.k, random_state=seed).fit(flat).labels_
+        self.progress(Tick(method, 1, 1))
+        return Found(labels, flat, time.perf_counter() - begin)
+
+    def features(self, seed: int) -> NDArray[np.float64]:
+        """Z after stage 1."""
+        return stages.features(self.problem, self.start(seed).network)
+
+    def score(self, found: Found) -> Scores:
+        """Against the true labels."""
+        return clustering_scores(self.problem.y, found.labels)
+
+    def chance(self) -> Scores:
+        """What random clusters of the true sizes score."""
+        return chance_scores(self.problem.y, self.problem.y)
+
+    def _random(self, seed: int) -> Network:
+        """The network of stage 0."""
+        from unbend.data import prepare
+
+        samples, scaling = prepare(self.problem.X)
+        network = build_network(scaling.shape, self.problem.config.network, seed)
+        network.normalize_like(samples)
+        return network
+
+
+def listening(verbose: bool) -> AbstractContextManager[Progress]:
+    """The progress of an experiment: drawn, or not."""
+    return console_progress() if verbose else nullcontext(silent)
+
+
+def _differences(tree: dict[str, Any], other: dict[str, Any], path: str = "") -> dict[str, Any]:
+    """Settings of one config that another has not, by their dotted names."""
+    found: dict[str, Any] = {}
+    for name, value in tree.items():
+        if isinstance(value, dict):
+            found |= _differences(value, other[name], f"{path}{name}.")
+        elif value != other[name] and name != "preset":
+            found[path + name] = value
+    return found
+
+
+def _pack(labels: NDArray[Any], Z: NDArray[Any], seconds: float) -> Arrays:
+    return {"labels": labels, "Z": Z, "seconds": np.array(seconds)}
+
+
+def _unpack(arrays: Arrays) -> Found:
+    return Found(arrays["labels"], arrays["Z"], float(arrays["seconds"]))
+
+
+def _plain(model: Any) -> dict[str, Any]:
+    return {k: v for k, v in model.get_params().items() if k not in ("verbose", "device")}

@@ -1,0 +1,161 @@
+"""What an experiment runs on: samples, true labels for scoring, and MLC's settings for them."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unbend.config import PRESETS, Config, preset_for
+from unbend.data import open_source, prepare
+from unbend.networks import resolve_backbone
+
+__all__ = ["Problem", "halve_odd_classes", "open_problem", "pairs_of_digits", "seeds_of"]
+
+SCALES = ("small", "full")
+SMALL_N = 2000  # samples of larger sets that the scale "small" takes
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Samples X with true labels y, which only scores may see, and the settings of a run."""
+
+    name: str
+    split: str
+    X: NDArray[Any]
+    y: NDArray[np.int64]
+    config: Config
+
+    @property
+    def k(self) -> int:
+        """Number of true classes."""
+        return len(np.unique(self.y))
+
+    @property
+    def fingerprint(self) -> str:
+        """Hash of the samples."""
+        array = np.ascontiguousarray(self.X)
+        head = f"{array.shape}{array.dtype}".encode()
+        return hashlib.sha256(head + array.tobytes()).hexdigest()
+
+    def with_config(self, changes: dict[str, Any]) -> Problem:
+        """The same samples with other settings."""
+        return replace(self, config=self.config.override(changes))
+
+    def describe(self) -> str:
+        """For captions: name, n, split, classes."""
+        return f"{self.name}: n = {len(self.y)}, split = {self.split}, {self.k} classes"
+
+
+def open_problem(
+    data: str | None,
+    encoder: str | None = None,
+    checkpoint: str | None = None,
+    *,
+    scale: str = "small",
+    full: str = "cifar10",
+    limit: int = SMALL_N,
+) -> Problem:
+    """Load the samples of an experiment.
+
+    Parameters
+    ----------
+    data : str, optional
+        A named set or anything with labels that can be opened by path; digits at the scale
+        ``"small"`` and ``full`` at the scale ``"full"`` by default.
+    encoder, checkpoint : str, optional
+        Replace images by the features of a pre-trained encoder, or of a stage 1 that was saved.
+    scale : {"small", "full"}
+        ``"full"`` takes all samples and the paper's settings, made for a GPU; ``"small"`` takes at
+        most ``limit`` samples, evenly from the classes, and the preset for small data.
+    """
+    if scale not in SCALES:
+        raise ValueError(f"`scale` must be one of {', '.join(SCALES)}, got {scale!r}; try 'small'")
+    if encoder and checkpoint:
+        raise ValueError("give an encoder or a checkpoint, not both")
+    name, split, X, y = _load(data or ("digits" if scale == "small" else full))
+    if scale == "small" and len(X) > limit:
+        rows = _even_rows(y, limit)
+        X, y, split = X[rows], y[rows], f"{split}, {len(rows)} of {len(X)} samples"
+    if encoder or checkpoint:
+        source = str(encoder or checkpoint)
+        X, name = _embed(X, source), f"{name} seen by {Path(source).name}"
+    preset = "paper" if scale == "full" and np.ndim(X) > 2 else preset_for(_shape(X))
+    return _problem(name, split, X, y, preset)
+
+
+def _problem(name: str, split: str, X: NDArray[Any], y: NDArray[np.int64], preset: str) -> Problem:
+    """With MLC's settings for this number and kind of samples."""
+    config = PRESETS[preset]
+    changes: dict[str, Any] = {
+        "network.backbone": resolve_backbone(config.network.backbone, _shape(X)),
+        "views.n_neighbors": min(config.views.n_neighbors, max(1, len(X) // 20)),
+    }
+    return Problem(name, split, X, y, config.override(changes))
+
+
+def halve_odd_classes(problem: Problem, seed: int = 0) -> Problem:
+    """Remove half of the samples of the classes 1, 3, ..., as the paper does for Table 6."""
+    rng = np.random.default_rng(seed)
+    classes = np.unique(problem.y)
+    kept = [
+        rows if index % 2 == 0 else rng.permutation(rows)[: -(-len(rows) // 2)]
+        for index, rows in enumerate(np.flatnonzero(problem.y == c) for c in classes)
+    ]
+    rows = np.sort(np.concatenate(kept))
+    return replace(problem, name=f"imbalanced {problem.name}", X=problem.X[rows], y=problem.y[rows])
+
+
+def pairs_of_digits(each: int = 30, seed: int = 0) -> Problem:
+    """The numbers 00 to 99, each written ``each`` times by two of scikit-learn's digits.
+
+    A hundred classes for machines that cannot fetch CIFAR-100.
+    """
+    name, _, X, y = _load("digits")
+    rng = np.random.default_rng(seed)
+    rows = [np.flatnonzero(y == digit) for digit in range(10)]
+    numbers = np.repeat(np.arange(100), each)
+    left = np.array([rng.choice(rows[number // 10]) for number in numbers])
+    right = np.array([rng.choice(rows[number % 10]) for number in numbers])
+    images = np.concatenate([X[left], X[right]], axis=2)
+    return _problem(f"two {name} side by side", "all", images, numbers.astype(np.int64), "images")
+
+
+def seeds_of(seeds: int | None, small: int, full: int, scale: str) -> range:
+    """Seeds 0, 1, ... of a run."""
+    count = (small if scale == "small" else full) if seeds is None else seeds
+    if count < 1:
+        raise ValueError(f"`seeds` must be >= 1, got {count}; try 5")
+    return range(count)
+
+
+def _load(spec: str) -> tuple[str, str, NDArray[Any], NDArray[np.int64]]:
+    source = open_source(spec)
+    if source.y is None:
+        raise ValueError(
+            f"{spec!r} has no true labels, and an experiment is scored; "
+            "name a set with classes, such as 'digits'"
+        )
+    return source.name, source.split, np.asarray(source.X), np.asarray(source.y, dtype=np.int64)
+
+
+def _embed(X: NDArray[Any], source: str) -> NDArray[Any]:
+    from unbend.networks import load_encoder
+
+    embedding: NDArray[Any] = load_encoder(source).encode(X)
+    return embedding
+
+
+def _even_rows(y: NDArray[np.int64], n: int) -> NDArray[np.int64]:
+    """About n rows, the same number from each class, the first ones of each."""
+    classes = np.unique(y)
+    each = -(-n // len(classes))
+    return np.sort(np.concatenate([np.flatnonzero(y == c)[:each] for c in classes]))
+
+
+def _shape(X: NDArray[Any]) -> tuple[int, ...]:
+    return prepare(X[:2])[1].shape

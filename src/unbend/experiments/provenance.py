@@ -1,0 +1,63 @@
+"""Which command and which commit made a result."""
+
+from __future__ import annotations
+
+import shlex
+import subprocess
+import sys
+from functools import cache
+from pathlib import Path
+
+__all__ = ["command_line", "commit", "kept_from", "use_kept"]
+
+_kept: set[str] = set()
+
+
+def command_line() -> str:
+    """The command that is running, as one would type it.
+
+    >>> isinstance(command_line(), str)
+    True
+    """
+    program, *arguments = sys.argv or ["python"]
+    name = Path(program).name
+    if name in ("__main__.py", "-c", "-m", ""):
+        name = "python"
+    return shlex.join([name, *arguments])
+
+
+@cache
+def commit() -> str:
+    """Short hash of the commit that runs, with "+" when files differ; else the version."""
+    from unbend import __version__
+
+    here = Path(__file__).resolve().parent
+    head = _git(here, "rev-parse", "--short", "HEAD")
+    tracked = _git(here, "ls-files", "--error-unmatch", __file__)
+    if not head or not tracked:  # installed, perhaps inside somebody else's repository
+        return f"version {__version__}"
+    return head + ("+" if _git(here.parent, "status", "--porcelain", "--", ".") else "")
+
+
+def _git(folder: Path, *arguments: str) -> str:
+    try:
+        done = subprocess.run(
+            ["git", "-C", str(folder), *arguments],
+            capture_output=True,
+            text=True,
+            timeout=20,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    return done.stdout.strip() if done.returncode == 0 else ""
+
+
+def use_kept(origin: str) -> None:
+    """Note that this process uses work which another commit did."""
+    _kept.add(origin)
+
+
+def kept_from() -> list[str]:
+    """Commits other than this one whose kept work this process has used."""
+    return sorted(_kept - {commit()})

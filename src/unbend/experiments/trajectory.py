@@ -1,0 +1,59 @@
+"""Stage 2 watched epoch by epoch, shared by the figures."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unbend.data import prepare
+from unbend.experiments import stages
+from unbend.experiments.lab import Lab
+from unbend.experiments.memory import Arrays, remember
+from unbend.metrics import cluster_ranks, numerical_rank
+from unbend.networks import Network
+
+__all__ = ["Trajectory", "trajectory"]
+
+
+class Trajectory(NamedTuple):
+    """Rates of every step, ranks of every epoch, and the representation before and after.
+
+    ``ranks`` is (epochs + 1, 1 + k): of all features, then of each true class. ``rates`` is
+    (steps, 2): R and R_c.
+    """
+
+    labels: NDArray[np.int64]
+    Z_before: NDArray[np.floating]
+    Z: NDArray[np.floating]
+    C: NDArray[np.floating]
+    rates: NDArray[np.float64]
+    ranks: NDArray[np.int64]
+
+
+def trajectory(lab: Lab, seed: int) -> Trajectory:
+    """Stage 2 of MLC for one seed; true classes only measure ranks."""
+    problem = lab.problem
+
+    def work() -> Arrays:
+        start = lab.start(seed).network
+        samples, _ = prepare(problem.X)
+        ranks: list[list[int]] = []
+
+        def look(epoch: int, network: Network) -> None:
+            Z = network.encode(samples).Z.cpu()
+            ranks.append([numerical_rank(Z), *cluster_ranks(Z, problem.y).values()])
+
+        found = stages.stage2(problem, start, seed, observe=look, progress=lab.progress)
+        return {
+            "labels": found.labels,
+            "Z_before": stages.features(problem, start),
+            "Z": found.Z,
+            "C": found.C,
+            "rates": np.array([[row["R"], row["R_c"]] for row in found.history]),
+            "ranks": np.array(ranks),
+        }
+
+    key = ["trajectory", problem.config.to_dict(), problem.fingerprint, seed]
+    return Trajectory(**remember("trajectory", key, work, cached=lab.cached))

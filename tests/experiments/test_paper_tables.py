@@ -1,0 +1,195 @@
+"""The tables of the paper on a tiny problem: what they compare, and that they compare it right."""
+
+import csv
+import json
+
+import numpy as np
+import pytest
+
+from unbend.experiments import experiment, lab, stages
+from unbend.experiments.lab import NO_VIEWS, Found, Lab
+from unbend.experiments.problem import halve_odd_classes, open_problem, pairs_of_digits, seeds_of
+
+SCORED = ("table2", "table3", "table6", "table7", "table8")
+
+
+@pytest.fixture
+def perfect(monkeypatch, tiny):
+    """Every method finds the true classes, except NMCE, which is off by a tenth of them."""
+    import unbend.experiments
+
+    for name in (*SCORED, "table4"):
+        module = __import__(f"unbend.experiments.{name}", fromlist=["run"])
+        if hasattr(module, "open_problem"):
+            monkeypatch.setattr(module, "open_problem", lambda *a, **k: tiny)
+
+    def truth(self, *args, **kwargs):
+        return Found(self.problem.y.copy(), np.eye(len(self.problem.y)), 1.5)
+
+    def nearly(self, name, seed, **kwargs):
+        labels = self.problem.y.copy()
+        if name == "NMCE":
+            labels[: 12 * seed] = (labels[: 12 * seed] + 1) % 3
+        return Found(labels, np.eye(len(labels)), 2.5)
+
+    monkeypatch.setattr(Lab, "mlc", truth)
+    monkeypatch.setattr(Lab, "classic", truth)
+    monkeypatch.setattr(Lab, "features", lambda self, seed: np.eye(len(self.problem.y)))
+    monkeypatch.setattr(Lab, "peer", nearly)
+    assert unbend.experiments  # the registry is imported before it is patched
+
+
+@pytest.mark.parametrize("name", SCORED)
+def test_scores_reach_the_table_and_the_disk(perfect, name, tmp_path):
+    """Perfect labels score one, chance does not, and the files say who wrote them."""
+    table = experiment(name)(seeds=3, out=tmp_path / "out", verbose=False)
+    assert any(row[0].startswith("chance") for row in table.rows)
+    assert any("1.000 ± 0.000" in row or "1.000" in row for row in table.rows)
+    assert "n = 120" in table.caption
+    assert "split = part" in table.caption
+    with open(tmp_path / "out" / f"{name}.csv", newline="", encoding="utf-8") as file:
+        assert list(csv.reader(file)) == [list(table.columns), *(list(r) for r in table.rows)]
+    origin = json.loads((tmp_path / "out" / f"{name}.json").read_text())
+    assert origin["commit"]
+    assert origin["command"]
+    assert all(len(row) == len(table.columns) for row in table.rows)
+
+
+def test_table8_states_the_deviation(perfect):
+    """NMCE is wrong on 0, 12 and 24 of 120 samples: ACC 1, .9 and .8, deviation .1."""
+    table = experiment("table8")(seeds=3, verbose=False)
+    rows = {(row[0], row[1]): row for row in table.rows}
+    assert rows["NMCE", "ACC"][2:7] == ["1.000", "0.900", "0.800", "0.900", "0.1000"]
+    assert rows["MLC", "ACC"][5:7] == ["1.000", "0.0000"]
+    assert "MLC is +0.100 ACC from NMCE on average" in table.notes[0]
+
+
+def test_published_numbers_are_marked(perfect):
+    """A number of others never looks like one of ours."""
+    for row in experiment("table3")(seeds=2, verbose=False).rows:
+        assert row[1] == "run" or row[1].startswith("published, CIFAR-10")
+
+
+def test_table6_reports_the_drop(perfect):
+    """NMCE with seeds 0 and 1: ACC .95 on 120 samples, 1 - 6/100 on 100 of them."""
+    table = experiment("table6")(seeds=2, verbose=False)
+    rows = {row[0]: row[1:] for row in table.rows}
+    assert rows["MLC"] == ["1.000 ± 0.000", "1.000 ± 0.000", "0.000"]
+    assert rows["NMCE"][2] == f"{0.95 - (1 + 88 / 100) / 2:.3f}"
+    assert rows["SCAN (published, CIFAR-10)"] == ["0.876", "0.629", "0.247"]
+
+
+def test_stage_1_runs_once_per_seed(tiny, monkeypatch):
+    """Whoever asks second gets the network from the disk, bit by bit, and other seeds another."""
+    calls = []
+    true_solve = stages.solve
+    monkeypatch.setattr(
+        stages, "solve", lambda *a, **k: calls.append(k["seed"]) or true_solve(*a, **k)
+    )
+    first = Lab(tiny).features(0)
+    assert np.array_equal(first, Lab(tiny).features(0))
+    assert not np.array_equal(first, Lab(tiny).features(1))
+    assert calls == [0, 1]
+    Lab(tiny, cached=False).start(0)
+    assert calls == [0, 1, 0]
+
+
+def test_shared_stages_are_algorithm_1(tiny):
+    """Stage 2 from the shared network changes the features, keeps the backbone, gives k labels."""
+    work = Lab(tiny)
+    start = work.start(0).network
+    before = {k: v.clone() for k, v in start.state_dict().items()}
+    found = work.mlc(0)
+    assert set(found.labels) == {0, 1, 2}
+    assert not np.allclose(found.Z, work.features(0), atol=1e-3)
+    assert np.allclose(np.linalg.norm(found.Z, axis=1), 1, atol=1e-5)
+    assert all(bool((before[k] == v).all()) for k, v in start.state_dict().items())
+    again = work.mlc(0)
+    assert np.array_equal(found.Z, again.Z)
+    assert again.seconds == found.seconds  # kept, not run again
+    assert not np.array_equal(found.Z, work.mlc(0, changes=NO_VIEWS).Z)
+    assert not np.array_equal(found.Z, work.mlc(0, random_start=True).Z)
+
+
+def test_no_views_means_the_sample_itself(tiny):
+    """Without augmentation the only view is the sample, to the bit of float32."""
+    import torch
+
+    from unbend.data import ViewSampler, prepare
+
+    samples, _ = prepare(tiny.X)
+    config = tiny.config.override(NO_VIEWS).views
+    views = ViewSampler(samples, config, torch.Generator().manual_seed(0))
+    assert torch.allclose(views(torch.arange(10))[0], samples[:10], atol=1e-5)
+
+
+@pytest.mark.parametrize("name", ["NMCE", "CPP", "PRODSC"])
+def test_peers_start_from_the_same_network(tiny, name):
+    """The peer's backbone is stage 1's: nothing but its own stage was trained."""
+    found = Lab(tiny).peer(name, 0)
+    assert found.labels.shape == (120,)
+    assert found.Z.shape == (120, 8)
+
+
+def test_table5_measures_every_stage(tiny, monkeypatch):
+    """Stage 1 and 2 take time and the total is their sum."""
+    from unbend.experiments import table5
+
+    monkeypatch.setattr(table5, "open_problem", lambda *a, **k: tiny)
+    table = table5.run(seeds=1, verbose=False)
+    row = {row[0]: row[1:] for row in table.rows}["MLC"]
+    assert float(row[3]) == pytest.approx(float(row[0]) + float(row[1]), abs=0.11)
+    assert "published" in table.rows[-1][0]
+
+
+def test_half_of_every_other_class_is_removed(tiny):
+    """Classes 1, 3, ... lose half; the rest is untouched, and so is the order."""
+    reduced = halve_odd_classes(tiny)
+    assert np.bincount(reduced.y).tolist() == [40, 20, 40]
+    assert reduced.fingerprint != tiny.fingerprint
+    assert (np.diff(reduced.y) >= 0).all()
+
+
+def test_numbers_of_two_digits():
+    """The class of a pair is the number that its halves write."""
+    digits = open_problem("digits")
+    pairs = pairs_of_digits(each=3)
+    assert pairs.X.shape == (300, 8, 16)
+    assert pairs.k == 100
+    known = {image.tobytes(): label for image, label in zip(digits.X, digits.y, strict=True)}
+    for image, number in zip(pairs.X[::7], pairs.y[::7], strict=True):
+        halves = (np.ascontiguousarray(h).tobytes() for h in (image[:, :8], image[:, 8:]))
+        left, right = (known[h] for h in halves)
+        assert 10 * left + right == number
+
+
+def test_wrong_calls_are_named():
+    """Scale, seeds, data without labels, two sources of features."""
+    with pytest.raises(ValueError, match="`scale` must be one of small, full, got 'big'"):
+        open_problem("digits", scale="big")
+    with pytest.raises(ValueError, match="`seeds` must be >= 1, got 0"):
+        seeds_of(0, 5, 3, "small")
+    with pytest.raises(ValueError, match="not both"):
+        open_problem("digits", "lite0", "checkpoint")
+
+
+def test_data_without_labels_are_refused(tmp_path):
+    """An experiment is scored."""
+    np.save(tmp_path / "x.npy", np.zeros((4, 3)))
+    with pytest.raises(ValueError, match="no true labels"):
+        open_problem(str(tmp_path / "x.npy"))
+
+
+def test_small_takes_evenly_from_the_classes():
+    """A limit keeps as many of each class, and the caption says so."""
+    problem = open_problem("digits", limit=100)
+    assert np.bincount(problem.y).tolist() == [10] * 10
+    assert "100 of 1797" in problem.split
+
+
+def test_settings_of_the_problem_reach_the_peer(tiny):
+    """Dotted differences rebuild the config from its preset."""
+    from unbend.config import PRESETS
+
+    changes = lab._differences(tiny.config.to_dict(), PRESETS["images"].to_dict())
+    assert PRESETS["images"].override(changes) == tiny.config
