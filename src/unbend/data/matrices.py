@@ -54,7 +54,9 @@ def _read_npy(path: Path) -> NDArray[Any]:
     try:
         array = np.load(path, mmap_mode="r", allow_pickle=False)
     except ValueError as error:
-        if "Python objects" in str(error) or "pickle" in str(error).lower():
+        with path.open("rb") as file:  # NumPy takes whatever has no magic for a pickle
+            own = file.read(6) == b"\x93NUMPY"
+        if own and ("Python objects" in str(error) or "pickle" in str(error).lower()):
             raise ValueError(_no_objects(path)) from error
         raise ValueError(f"{str(path)!r} is damaged or no .npy file ({error})") from error
     if not isinstance(array, np.ndarray):
@@ -171,8 +173,10 @@ def _check_finite(X: NDArray[Any], what: str) -> None:
 
 
 def _native(X: NDArray[Any]) -> NDArray[Any]:
-    if X.dtype == np.bool_:
-        return X.astype(np.uint8) if X.ndim > 2 else X.astype(np.float32)
-    if X.dtype.kind == "f" and X.dtype.itemsize > 8:
-        return X.astype(np.float64)
-    return X if X.dtype.isnative else X.astype(X.dtype.newbyteorder("="))
+    dtype = X.dtype.newbyteorder("=")
+    if dtype == np.bool_:
+        dtype = np.dtype(np.uint8 if X.ndim > 2 else np.float32)
+    elif dtype.kind == "f" and dtype.itemsize > 8:
+        dtype = np.dtype(np.float64)
+    # A converted memmap would still call itself one
+    return X if dtype == X.dtype else np.asarray(X).astype(dtype)
