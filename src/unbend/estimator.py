@@ -530,6 +530,14 @@ class MLC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseE
         write_model(path, tensors, values)
 
 
+# What wrong values in a file from others can raise.
+_DAMAGE = (
+    KeyError, IndexError, TypeError, ValueError, AttributeError, RuntimeError, OverflowError,
+    MemoryError,
+)  # fmt: skip
+_DEEPEST = 100  # layers; no preset comes near
+
+
 def load(path: str | Path, *, encoder: Any = None) -> MLC:
     """Load a model that :meth:`MLC.save` wrote. Nothing in the files is executed.
 
@@ -541,8 +549,9 @@ def load(path: str | Path, *, encoder: Any = None) -> MLC:
         model = _rebuild(tensors, values)
         model.encoder = model.encoder if encoder is None else encoder
         return model
-    except (KeyError, TypeError, RuntimeError) as error:
-        raise ValueError(f"{str(path)!r} is not a model of this version: {error}") from error
+    except _DAMAGE as error:
+        reason = " ".join(f"{type(error).__name__}: {error}".split())[:300]
+        raise ValueError(f"{str(path)!r} is not a model of this version: {reason}") from error
 
 
 def _rebuild(tensors: dict[str, Tensor], values: dict[str, Any]) -> MLC:
@@ -550,13 +559,18 @@ def _rebuild(tensors: dict[str, Tensor], values: dict[str, Any]) -> MLC:
     model.config_ = Config.from_dict(values["config"])
     model._scaling = Scaling.from_dict(values["scaling"])
     model._encoder, model._encoder_record = None, values.get("encoder")
-    network = build_network(model._scaling.shape, model.config_.network, seed=0)
+    check_parameters(model)
+    check_config(model.config_)
+    if max(model.config_.network.depth, model.config_.network.head_depth) > _DEEPEST:
+        raise ValueError(f"a network deeper than {_DEEPEST} layers")
+    with torch.device("meta"):  # sizes in a file from others reserve no memory
+        network = build_network(model._scaling.shape, model.config_.network, seed=0)
     weights = {
         k.removeprefix("network."): v for k, v in tensors.items() if k.startswith("network.")
     }
     network = network.to(weights["mean"].dtype)
     network.mean, network.std = weights["mean"], weights["std"]
-    network.load_state_dict(weights)
+    network.load_state_dict(weights, assign=True)
     model._network = network.eval()
     labels = {k.removeprefix("labels."): v for k, v in tensors.items() if k.startswith("labels.")}
     model.history_ = values["history"]

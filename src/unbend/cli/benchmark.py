@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -13,27 +14,37 @@ __all__ = ["command"]
 
 @click.command("benchmark", short_help="Methods × data sets in one table.")
 @click.option(
-    "--methods", metavar="A,B,...", help="Methods to compare; by default all that are quick."
+    "--methods", metavar="A,B,...",
+    help="Methods to compare, as in mlc,kmeans,ensc; by default the quick ones.",
+)  # fmt: skip
+@click.option(
+    "--data", metavar="A,B,...",
+    help="Data sets, as in digits,cifar10:test,x.npy@y.npy; by default digits.",
+)  # fmt: skip
+@click.option("--seeds", type=click.IntRange(min=1), default=5, show_default=True)
+@click.option(
+    "-k", "--n-clusters", type=click.IntRange(min=1), help="By default as many as classes."
 )
-@click.option("--data", metavar="A,B,...", help="Data sets: named sets or arrays with labels.")
-@click.option("--seeds", type=click.IntRange(min=1), default=3, show_default=True)
-@options.out_option("Directory for the table.", "runs/results")
-def command(methods: str | None, data: str | None, seeds: int, out: Path) -> None:
-    """Methods × data sets in one table: scores, chance, seconds.
+@click.option("--encoder", metavar="NAME|PATH", help="Images are embedded with it first.")
+@click.option("--timeout", type=float, help="Seconds after which a cell counts as failed.")
+@options.out_option("Directory for the table and its cells.", "runs/benchmark")
+@click.option("-q", "--quiet", is_flag=True, help="No progress.")
+def command(methods: str | None, data: str | None, out: Path, quiet: bool, **given: Any) -> None:
+    """Methods × data sets in one table: scores, chance, seconds. Cells that are there are kept.
 
     \b
     Examples:
       unbend benchmark
-      unbend benchmark --methods mlc,kmeans,ensc --data digits --seeds 5
+      unbend benchmark --methods mlc,kmeans,ensc --data digits --seeds 3
 
     In Python: unbend.workflows.benchmark(...).
     """
     from unbend.workflows.benchmark import benchmark
 
-    chosen = {
-        name: [word.strip() for word in words.split(",") if word.strip()]
-        for name, words in (("methods", methods), ("data", data))
-        if words is not None
-    }
-    benchmark(out=out, seeds=seeds, **chosen).print()
+    table = benchmark(_words(methods), _words(data), out=out, verbose=not quiet, **given)
+    table.print()
     click.echo(f"written to {out}/")
+
+
+def _words(text: str | None) -> list[str] | None:
+    return None if text is None else [word.strip() for word in text.split(",") if word.strip()]

@@ -17,7 +17,10 @@ __all__ = ["command"]
 @options.out_option("Table to write, .csv or .parquet.", "labels.csv")
 @click.option("--probabilities", is_flag=True, help="A column per cluster, p0, p1, ...")
 @click.option("--overwrite", is_flag=True, help="Replace the table if it is there.")
-@options.encoder_option()
+@click.option(
+    "--encoder", default="auto", show_default=True, metavar="NAME|PATH",
+    help="The encoder of the run, if it has moved.",
+)  # fmt: skip
 @click.option(
     "--device", default="auto", show_default=True, help="Device of the encoder, as in cluster."
 )

@@ -21,12 +21,17 @@ __all__ = ["command"]
 )  # fmt: skip
 @options.out_option("Checkpoint directory to write.", "pretrained")
 @click.option("--epochs", type=click.IntRange(min=1), help="Length; by default the preset's.")
+@click.option(
+    "--labels", metavar="COLUMN|FILE|folders",
+    help="True labels, for a score on the way only: a column, a file, or the sub-folders.",
+)  # fmt: skip
 @click.option("--image-size", type=click.IntRange(min=4), help="Side that images are resized to.")
 @click.option("--preset", default="auto", show_default=True, help="auto, images, vectors or paper.")
 @options.seed_option
 @options.device_options
 @options.config_option
 @options.set_option
+@click.option("--workers", type=click.IntRange(min=1), help="Processes that decode images.")
 @click.option("--overwrite", is_flag=True, help="Replace an earlier checkpoint.")
 @click.option("--resume", is_flag=True, help="Continue where an earlier call stopped.")
 @options.output_options

@@ -22,10 +22,11 @@ __all__ = ["command"]
 @click.option("--seeds", type=click.IntRange(min=1), help="How many seeds.")
 @click.option("--data", metavar="SET|PATH", help="Data in place of the experiment's own.")
 @click.option("--encoder", metavar="NAME|PATH", help="Encoder in place of the experiment's own.")
-@click.option("--checkpoint", type=click.Path(path_type=Path), help="Weights of stage 1.")
-@click.option("--scale", help="Size of the experiment, where it has several, as in small or full.")
+@click.option("--checkpoint", type=click.Path(), help="Weights of stage 1.")
+@click.option("--scale", help="Size of the experiment where it has several: small or full.")
 @options.out_option("Directory for tables and pictures.", "runs/results")
-def command(name: str, out: Path, **given: Any) -> None:
+@click.option("-q", "--quiet", is_flag=True, help="No progress.")
+def command(name: str, out: Path, quiet: bool, **given: Any) -> None:
     """Run an experiment of the paper, print its table, write it and its pictures.
 
     \b
@@ -38,5 +39,5 @@ def command(name: str, out: Path, **given: Any) -> None:
     from unbend.workflows.reproduce import reproduce
 
     chosen = {key: value for key, value in given.items() if value is not None}
-    reproduce(name, out=out, **chosen).print()
+    reproduce(name, out=out, verbose=not quiet, **chosen).print()
     click.echo(f"written to {out}/")

@@ -124,6 +124,7 @@ class LabelModel:
     def from_state(cls, tensors: dict[str, Tensor], meta: dict[str, Any]) -> LabelModel:
         """Rebuild a model from :meth:`state`."""
         k, selection = int(meta["n_clusters"]), meta["selection"]
+        _check_state(tensors, meta, k)
         return cls(
             labels=tensors["labels"].numpy(),
             n_clusters=k,
@@ -148,3 +149,31 @@ class LabelModel:
         C = unit_rows("C_new", C_new, "predict")
         check_width("C_new", C, self.representatives.codes.shape[1])
         return C
+
+
+def _check_state(tensors: dict[str, Tensor], meta: dict[str, Any], k: int) -> None:
+    """A file from others may not fit together; say so now, not in the middle of a prediction."""
+    m, d = tensors["codes"].shape
+    fits = {
+        "potential": tensors["potential"].shape == (m,),
+        "code_labels": tensors["code_labels"].shape == (m,) and _within(tensors["code_labels"], k),
+        "labels": tensors["labels"].ndim == 1 and _within(tensors["labels"], k),
+        "moments": tensors["moments"].shape[0] == k and tensors["moments"].ndim == 3,
+        "counts": tensors["counts"].shape == (k,),
+        "merge_tree": tensors["merge_tree"].shape == (max(0, k - 1), 4),
+        "eta": _is_positive(meta["eta"]),
+        "eps_sq": _is_positive(meta["eps_sq"]),
+        "codes": d >= 1 and tensors["codes"].is_floating_point(),
+    }
+    for name, good in fits.items():
+        if not good:
+            raise ValueError(f"{name!r} of the labels does not fit {k} clusters")
+
+
+def _within(labels: Tensor, k: int) -> bool:
+    whole = not labels.is_floating_point() and labels.numel() > 0
+    return bool(whole and int(labels.min()) >= 0 and int(labels.max()) < k)
+
+
+def _is_positive(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and value > 0

@@ -42,7 +42,7 @@ class RunDirectory:
         Continue an unfinished run that is there. A finished run is left as it is.
     """
 
-    FILES = (
+    FILES: tuple[str, ...] = (
         "labels.csv",
         "labels.parquet",
         "history.csv",

@@ -6,6 +6,7 @@ from unbend.workflows.doctor import Diagnosis, doctor
 from unbend.workflows.embed import EmbedResult, embed
 from unbend.workflows.export import export
 from unbend.workflows.predict import PredictResult, predict
+from unbend.workflows.pretrain import PretrainResult, pretrain
 from unbend.workflows.report import report
 from unbend.workflows.reproduce import reproduce
 
@@ -14,12 +15,14 @@ __all__ = [
     "Diagnosis",
     "EmbedResult",
     "PredictResult",
+    "PretrainResult",
     "benchmark",
     "cluster",
     "doctor",
     "embed",
     "export",
     "predict",
+    "pretrain",
     "report",
     "reproduce",
 ]

@@ -128,6 +128,8 @@ def cluster(
     ClusterResult
     """
     start = time.perf_counter()
+    if resume and overwrite:
+        raise ValueError("--resume and --overwrite contradict each other; give one of them")
     run = RunDirectory(out or default_out(input), overwrite=overwrite, resume=resume)
     model = MLC(
         n_clusters,
@@ -276,8 +278,11 @@ class _Job:
         if trained:
             self.model = load(self.run.path / "model")
             return
-        with self.log.stage("encoding"):
-            X = self.inputs.array(self.progress)
+        X = self.inputs.source.X
+        if self.inputs.encoder is not None:
+            self.model.set_params(encoder=self.inputs.encoder)
+            with self.log.stage("encoding"):  # kept on disk, so that a second pass is quick
+                self.inputs.embeddings(self.progress)
         with self.log.stage("training"):
             samples = X if self.rows is None else np.asarray(X[self.rows])
             kept = Checkpoints(self.run.checkpoints / "training", every=_MINUTES)

@@ -75,7 +75,7 @@ def embed(
         raise ValueError(f"--encoder of embed must name an encoder, got {encoder!r}; try lite2")
     inputs = read_inputs(input, encoder=encoder, device=device, workers=workers, progress=progress)
     assert inputs.encoder is not None  # it was named
-    Z = inputs.array(progress)
+    Z = inputs.embeddings(progress)
     write_csv(names_file, ["sample"], ([name] for name in inputs.source.names))
     with npy_file(out, (len(Z), int(Z.shape[1]))) as write:
         for _, rows in chunks(Z):

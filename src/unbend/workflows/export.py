@@ -74,7 +74,7 @@ def _write_parquet(rows: LabelRows, out: Path) -> None:
 def _root(run: Path, images: str | Path | None) -> Path:
     """Where the images are."""
     root = Path(images) if images is not None else Path(_input(run))
-    if root.is_file():  # a list of paths, which are relative to it
+    if root.is_file() and root.suffix in (".csv", ".parquet"):  # a list; paths are relative to it
         root = root.parent
     if not root.is_dir():
         raise ValueError(

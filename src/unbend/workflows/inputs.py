@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from numpy.typing import NDArray
 
 from unbend.data import Source, open_source
+from unbend.encoding import embed_images, open_cache
 from unbend.exceptions import UnbendWarning
 from unbend.networks.encoders import Encoder, default_encoder, load_encoder
 from unbend.progress import Progress, silent
@@ -21,26 +22,26 @@ __all__ = ["Inputs", "read_inputs"]
 _SMALL = 40
 
 
-@dataclass
+@dataclass(frozen=True)
 class Inputs:
     """A source and the encoder that turns its images into vectors, if any."""
 
     source: Source
     encoder: Encoder | None = None
-    _array: NDArray[Any] | None = field(default=None, repr=False)
 
     @property
     def n_samples(self) -> int:
         """Number of samples."""
         return len(self.source.X)
 
-    def array(self, progress: Progress = silent) -> NDArray[Any]:
-        """What is clustered: the samples, or their embeddings (computed once, cached on disk)."""
-        if self._array is None:
-            self._array = self.source.X
-            if self.encoder is not None:
-                self._array = self.encoder.encode(self.source.X, progress=progress)
-        return self._array
+    def embeddings(self, progress: Progress = silent) -> NDArray[Any]:
+        """The samples, or what the encoder makes of them; nothing is encoded twice."""
+        source = self.source
+        if self.encoder is None:
+            return source.X
+        return embed_images(
+            self.encoder, source.X, cache=open_cache(), hashes=source.hashes, progress=progress
+        )
 
 
 def read_inputs(

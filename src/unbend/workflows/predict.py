@@ -7,11 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from unbend.data import Source, open_source
 from unbend.estimator import MLC, load
-from unbend.networks.encoders import Encoder, load_encoder
 from unbend.progress import Progress, Tick, silent
-from unbend.runs import LabelRows, labels_file, needs_mark, read_json
-from unbend.workflows.inputs import Inputs, read_inputs
+from unbend.runs import LabelRows, labels_file, needs_mark
 from unbend.workflows.streaming import chunks
 
 __all__ = ["PredictResult", "load_run", "predict"]
@@ -75,7 +74,8 @@ def predict(
     overwrite : bool
         Replace ``out`` if it is there.
     encoder : str
-        ``"auto"`` takes the encoder that the run was made with.
+        Where to find the encoder of the run if it has moved; other weights are refused.
+        ``"auto"`` takes the one that the run was made with.
     device : str
         Device of the encoder.
     progress : callable
@@ -83,43 +83,29 @@ def predict(
     """
     start = time.perf_counter()
     out = _check_out(Path(out), overwrite)
-    model = load_run(run)
-    chosen = encoder_of_run(Path(run), device) if encoder == "auto" else encoder
-    inputs = read_inputs(input, encoder=chosen, device=device, progress=progress)
-    outliers = _write(out, model, inputs, str(input), probabilities, progress)
+    model = load_run(run, None if encoder == "auto" else encoder)
+    model.set_params(device=device)
+    source = open_source(input, image_size=_side(model), progress=progress)
+    outliers = _write(out, model, source, str(input), probabilities, progress)
     seconds = time.perf_counter() - start
-    return PredictResult(out, inputs.n_samples, outliers, len(inputs.source.broken), seconds)
+    return PredictResult(out, len(source.X), outliers, len(source.broken), seconds)
 
 
-def load_run(run: str | Path) -> MLC:
+def load_run(run: str | Path, encoder: str | None = None) -> MLC:
     """The model of a run directory, or of a model directory itself."""
     run = Path(run)
     if not run.is_dir():
         raise ValueError(f"no run {str(run)!r}; make one with: unbend cluster INPUT -o {run}")
     if (run / "checkpoints").is_dir() and not (run / "model").is_dir():
         raise ValueError(f"the run {str(run)!r} is unfinished; finish it with cluster --resume")
-    return load(run / "model" if (run / "model").exists() else run)
+    return load(run / "model" if (run / "model").exists() else run, encoder=encoder)
 
 
-def encoder_of_run(run: Path, device: str) -> Encoder | str:
-    """The encoder that a run was made with, weights checked; ``"none"`` if there was none."""
-    manifest = run / "manifest.json"
-    known = read_json(manifest).get("encoder") if manifest.is_file() else None
-    if known is None:
-        return "none"
-    try:
-        name, fingerprint, resolution = (known[k] for k in ("name", "fingerprint", "resolution"))
-        encoder = load_encoder(str(name), resolution=resolution, device=device)
-    except (KeyError, TypeError) as error:
-        raise ValueError(
-            f"{str(manifest)!r} is damaged: no encoder is known by {known!r}"
-        ) from error
-    if encoder.fingerprint != fingerprint:
-        raise ValueError(
-            f"encoder {name!r} has other weights than the one that {str(run)!r} was made with; "
-            "install that one, or cluster again"
-        )
-    return encoder
+def _side(model: MLC) -> int | None:
+    """Side of the images that the model takes, so that files are decoded alike."""
+    record, shape = model._encoder_record, model._scaling.shape
+    side = record["resolution"] if record is not None else shape[-1] if len(shape) == 3 else None
+    return max(side) if isinstance(side, list) else side
 
 
 def _check_out(out: Path, overwrite: bool) -> Path:
@@ -133,11 +119,9 @@ def _check_out(out: Path, overwrite: bool) -> Path:
 
 
 def _write(
-    out: Path, model: MLC, inputs: Inputs, spec: str, probabilities: bool, progress: Progress
+    out: Path, model: MLC, source: Source, spec: str, probabilities: bool, progress: Progress
 ) -> int:
-    X, names, outliers = inputs.array(progress), inputs.source.names, 0
-    if len(X) == 0:
-        raise ValueError(f"{spec!r} holds no samples; give at least one")
+    X, names, outliers = source.X, source.names, 0
     with labels_file(out, mark=out.suffix == ".csv" and needs_mark(names)) as write:
         for where, part in chunks(X):
             try:

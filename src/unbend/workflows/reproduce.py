@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from unbend.experiments import EXPERIMENTS, experiment
+from unbend.workflows.outputs import fresh_directory
 
 __all__ = ["reproduce"]
 
@@ -16,7 +17,7 @@ def reproduce(name: str, *, out: str | Path = "runs/results", **options: Any) ->
     """Run an experiment by its name, write its table to ``out`` and return it.
 
     ``options`` are those of the experiment: ``seeds``, and where it has them ``data``,
-    ``encoder``, ``checkpoint`` and ``scale``.
+    ``encoder``, ``checkpoint``, ``scale`` and ``verbose``.
     """
     if name not in EXPERIMENTS:
         near = difflib.get_close_matches(name, EXPERIMENTS, 1)
@@ -24,9 +25,10 @@ def reproduce(name: str, *, out: str | Path = "runs/results", **options: Any) ->
         raise ValueError(f"no experiment {name!r}; {hint}")
     run = experiment(name)
     known = signature(run).parameters
+    if "verbose" in options and "verbose" not in known:
+        del options["verbose"]  # nothing is shown there
     for option in options:
         if option not in known:
             raise ValueError(f"experiment {name!r} takes no --{option}; leave it out")
-    out = Path(out)
-    out.mkdir(parents=True, exist_ok=True)  # better now than after the work
-    return run(out=out, **options)
+    with fresh_directory(out) as folder:
+        return run(out=folder, **options)

@@ -79,7 +79,7 @@ def _write_tables(
     run: RunDirectory, model: MLC, inputs: Inputs, *, trained_on_all: bool, progress: Progress
 ) -> NDArray[np.int64]:
     """``labels.csv``, ``labels.parquet`` and ``features.npy``, piece by piece."""
-    X, names = inputs.array(progress), inputs.source.names
+    X, names = inputs.source.X, inputs.source.names
     labels = np.empty(len(X), dtype=np.int64)
     width = model.config_.network.dim
     with (
@@ -116,7 +116,7 @@ def _scores(inputs: Inputs, labels: NDArray[np.int64]) -> dict[str, Any] | None:
 
 def _compare(inputs: Inputs, labels: NDArray[np.int64], seconds: float) -> Table:
     source = inputs.source
-    X = inputs.array()
+    X = inputs.embeddings()
     assert source.y is not None  # checked before the work
     data = NamedSet(name=source.name, split=source.split, X=np.asarray(X), y=source.y)
     return compare_methods(data, {"MLC": [Result(labels, seconds)]})
