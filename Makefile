@@ -71,5 +71,8 @@ docs: $(STAMP)  ## the documentation site, offline, warnings are errors
 	$(BIN)/python -m sphinx -W --keep-going -q -b html docs docs/_build/html
 	@echo "open docs/_build/html/index.html"
 
+bench-pretrain: $(STAMP)  ## what augmentation, loss and data add to the backbone in stage 1
+	$(BIN)/python -m benchmarks.pretrain
+
 clean:
 	rm -rf $(VENV) runs .mypy_cache .ruff_cache .pytest_cache
