@@ -41,7 +41,7 @@ class DSSC(SelfExpressive):
         Number of clusters.
     joint : bool, default=False
         J-DSSC, or A-DSSC when False. The joint model costs some hundred times n²d.
-    eta1 : float, default=1
+    eta1 : float, default=10
         η₁, the weight of the codes' size.
     eta2 : float, default=0.01
         η₂: small makes A sparse, large spreads it evenly.
@@ -49,8 +49,8 @@ class DSSC(SelfExpressive):
         η₃, the weight of sparsity; 0 has a closed form (least squares).
     max_iter : int, default=1000
         Most gradient steps of the joint model.
-    tol : float, default=1e-5
-        Relative change of the codes that ends the joint model.
+    tol : float, default=1e-4
+        The joint model ends when the projected gradient is this small against that at zero.
     random_state : int, RandomState or None, default=None
         Seed of the eigenvectors' start and of k-means.
 
@@ -83,11 +83,11 @@ class DSSC(SelfExpressive):
         n_clusters: int = 8,
         *,
         joint: bool = False,
-        eta1: float = 1.0,
+        eta1: float = 10.0,
         eta2: float = 0.01,
         eta3: float = 0.0,
         max_iter: int = 1000,
-        tol: float = 1e-5,
+        tol: float = 1e-4,
         random_state: Any = None,
     ) -> None:
         self.n_clusters = n_clusters
@@ -140,7 +140,7 @@ def joint_codes(
     eta2: float,
     eta3: float,
     max_iter: int = 1000,
-    tol: float = 1e-5,
+    tol: float = 1e-4,
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], int]:
     """C₊ and C₋ of the joint model, (n, n) each, by accelerated projected gradients; and steps.
 
@@ -148,6 +148,7 @@ def joint_codes(
     sums of C₊ and C₋ are orthogonal, so the smoothness is 2 max(‖X‖², η₁).
     """
     step = 0.5 / max(float(np.linalg.norm(X, 2)) ** 2, eta1)
+    scale = float(np.linalg.norm(X @ X.T))  # of the gradient at zero
     old = np.stack([np.maximum(start, 0), np.maximum(-start, 0)])
     point, momentum, dual = old, 1.0, None
     for n_iter in range(1, max_iter + 1):
@@ -157,8 +158,7 @@ def joint_codes(
         fit = (signed @ X - X) @ X.T
         new = np.maximum(point - step * np.stack([shared + fit, shared - fit]), 0)
         new[:, np.arange(len(X)), np.arange(len(X))] = 0
-        change = float(np.linalg.norm(new - old))
-        if change <= tol * max(float(np.linalg.norm(new)), 1e-12):
+        if float(np.linalg.norm(new - point)) <= tol * step * scale:
             return new[0], new[1], n_iter
         if ((point - new) * (new - old)).sum() > 0:  # momentum points uphill: start it anew
             momentum = 1.0
