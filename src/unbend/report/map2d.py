@@ -17,6 +17,7 @@ __all__ = ["lay_out", "sample_rows"]
 Array = NDArray[np.float64]
 
 _N_LANDMARKS, _N_NEIGHBORS, _GRID = 3000, 20, 128
+_FEW = 400  # so many points are summed in pairs
 _EARLY, _STEPS, _EXAGGERATION = 80, 300, 12.0
 
 
@@ -105,14 +106,16 @@ def _tsne(Z: NDArray[np.float32]) -> Array:
         return np.stack([np.cos(angle), np.sin(angle)], 1)
     edges, Y = _neighbours(Z), _start(Z)
     velocity, gains = np.zeros_like(Y), np.ones_like(Y)
-    rate = max(n / _EXAGGERATION, 50.0)
+    rate = n / _EXAGGERATION  # all forces fall with 1/n
+    repulsion = _pairwise if n <= _FEW else _repulsion
     for step in range(_STEPS):
         early = step < _EARLY
         pull = _attraction(Y, edges) * (_EXAGGERATION if early else 1.0)
-        gradient = 4 * (pull - _repulsion(Y))
+        gradient = 4 * (pull - repulsion(Y))
         same = np.sign(gradient) == np.sign(velocity)
         gains = np.where(same, gains * 0.8, gains + 0.2).clip(0.01)
         velocity = (0.5 if early else 0.8) * velocity - rate * gains * gradient
+        velocity = velocity.clip(-5, 5)
         Y = Y + velocity
         Y -= Y.mean(0)
     return Y
@@ -156,8 +159,18 @@ def _attraction(Y: Array, edges: _Edges) -> Array:
     return np.stack(forces, 1)
 
 
+def _pairwise(Y: Array) -> Array:
+    """Σ_j q_ij² (y_i − y_j) / Σ q with q = 1/(1 + |y_i − y_j|²)."""
+    length = np.square(Y).sum(1)
+    q = 1 / (1 + (length[:, None] + length - 2 * Y @ Y.T).clip(0))
+    total = max(float(q.sum()) - len(Y), 1e-9)
+    q *= q
+    forces: Array = (Y * q.sum(1, keepdims=True) - q @ Y) / total
+    return forces
+
+
 def _repulsion(Y: Array) -> Array:
-    """Σ_j q_ij² (y_i − y_j) / Σ q with q = 1/(1 + |y_i − y_j|²), summed on a grid."""
+    """The same as :func:`_pairwise`, summed on a grid."""
     low = Y.min(0)
     cell = max(float((Y.max(0) - low).max()) / (_GRID - 2), 1e-9)
     place = (Y - low) / cell

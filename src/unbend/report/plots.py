@@ -108,8 +108,7 @@ def plot_contact_sheet(
 def plot_principal_images(summary: dict[str, Any], cluster: int, ax: Any = None) -> Any:
     """Rows of images closest to the principal components of a cluster (the paper's appendix)."""
     rows = [row["slots"] for row in _cluster(summary, cluster)["principal"]]
-    ax = _picture_rows(summary, rows, ax, f"cluster {cluster}, principal images")
-    return ax
+    return _picture_rows(summary, rows, ax, f"cluster {cluster}, principal images")
 
 
 def plot_tree(summary: dict[str, Any], ax: Any = None) -> Any:

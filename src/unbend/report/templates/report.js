@@ -275,10 +275,18 @@
       c.fill();
       return m;
     }
-    function draw() { if (!waiting) { waiting = true; requestAnimationFrame(paint); } }
+    let visible = false;  // a map that nobody sees yet costs nothing
+    new IntersectionObserver((entries) => { visible = entries[entries.length - 1].isIntersecting || printing; if (visible) draw(); }, { rootMargin: "300px" }).observe(canvas);
+    let kept = "", stamps = [];
+    function markers() {  // drawn once for each size and choice
+      const key = [view.z.toFixed(2), ratio, picked].join();
+      if (key !== kept) { kept = key; stamps = Array.from({ length: D.k }, (_, q) => marker(q, picked === null || picked === q ? 0.85 : 0.1)); }
+      return stamps;
+    }
+    function draw() { if (!waiting && (visible || printing)) { waiting = true; requestAnimationFrame(paint); } }
     function paint() {
       waiting = false;
-      const night = dark(), marks = Array.from({ length: D.k }, (_, q) => marker(q, picked === null || picked === q ? 0.85 : 0.1));
+      const night = dark(), marks = markers();
       g.setTransform(1, 0, 0, 1, 0, 0);
       g.clearRect(0, 0, canvas.width, canvas.height);
       const u = unit() * view.z * ratio, w = u * wide(), ox = (canvas.width / 2) - view.x * w, oy = (canvas.height / 2) - view.y * u;
