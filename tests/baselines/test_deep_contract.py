@@ -9,8 +9,8 @@ from unbend.baselines.prodsc import PRODSC
 
 # Shorter training and a small network: the contract is about behaviour, not accuracy.
 SHORT = {
-    "pretrain.min_steps": 20,
-    "stage2.min_steps": 10,
+    "pretrain.min_steps": 8,
+    "stage2.min_steps": 4,
     "network.width": 32,
     "network.head_width": 32,
 }
@@ -18,10 +18,10 @@ SHORT = {
 
 @parametrize_with_checks(
     [
-        NMCE(pretrain_epochs=5, epochs=10, dim=16, settings=SHORT),
-        CPP(pretrain_epochs=5, epochs=5, dim=16, settings=SHORT),
-        PRODSC(pretrain_epochs=5, epochs=5, dim=16, settings=SHORT),
-        MCR2(epochs=5, dim=16, settings=SHORT),
+        NMCE(pretrain_epochs=2, epochs=4, dim=8, settings=SHORT),
+        CPP(pretrain_epochs=2, epochs=2, dim=8, settings=SHORT),
+        PRODSC(pretrain_epochs=2, epochs=2, dim=8, settings=SHORT),
+        MCR2(epochs=2, dim=8, settings=SHORT),
     ]
 )
 def test_scikit_learn_contract(estimator, check):

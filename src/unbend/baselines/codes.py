@@ -85,7 +85,7 @@ class CodePeer(ClusterMixin, DeepPeer):
         self._label_model: LabelModel = label_codes(
             C,
             Z,
-            self.n_clusters,  # type: ignore[attr-defined]
+            self.n_clusters,
             eta=tools.config.stage2.eta,
             eps_sq=tools.config.stage2.eps_sq,
             seed=tools.seed,

@@ -147,7 +147,7 @@ def coding_length(Z: Tensor, labels: Tensor, eps_sq: float = 0.1) -> float:
         )
     Z = Z.double()
     total = 0.0
-    for label in labels.unique():
+    for label in set(labels.tolist()):
         part = Z[labels == label]
         m_j = len(part)
         rate = 0.5 * torch.logdet(torch.eye(d, dtype=Z.dtype) + d / (eps_sq * m_j) * part.T @ part)

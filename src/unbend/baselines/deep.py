@@ -95,8 +95,8 @@ class DeepPeer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
         self.config_ = self._resolve(self._scaling.shape, len(array))
         check_config(self.config_)
         seed = self._seed()
-        with console_progress() if self.verbose else nullcontext(silent) as progress:  # type: ignore[attr-defined]
-            fabric = make_fabric(self.device, self.precision)  # type: ignore[attr-defined]
+        with console_progress() if self.verbose else nullcontext(silent) as progress:
+            fabric = make_fabric(self.device, self.precision)
             generator = torch.Generator().manual_seed(seed)
             tools = Tools(self.config_, seed, generator, fabric, progress)
             self._run(samples.to(fabric.device), y, network, tools)
@@ -174,7 +174,7 @@ class DeepPeer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
         return config.override(changes).override(params["settings"] or {})
 
     def _seed(self) -> int:
-        state = self.random_state  # type: ignore[attr-defined]
+        state = self.random_state
         if state is None:
             return int(np.random.default_rng().integers(2**31))
         if isinstance(state, (int, np.integer)):

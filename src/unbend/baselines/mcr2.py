@@ -204,9 +204,8 @@ def _train(
 
 def _optimizer(params: list[Any], name: str, config: Config) -> Optimizer:
     stage = config.pretrain
-    decay = {"weight_decay": stage.weight_decay}
     if name == "auto":
         name = "sgd" if config.preset == "paper" else "adam"
     if name == "adam":
-        return AdamW(params, stage.lr, (stage.momentum, 0.999), **decay)
-    return SGD(params, stage.lr, momentum=stage.momentum, **decay)
+        return AdamW(params, stage.lr, (stage.momentum, 0.999), weight_decay=stage.weight_decay)
+    return SGD(params, stage.lr, momentum=stage.momentum, weight_decay=stage.weight_decay)

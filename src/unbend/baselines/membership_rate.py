@@ -48,4 +48,5 @@ def membership_rate(Z: Tensor, Pi: Tensor, eps_sq: float) -> Tensor:
     identity = torch.eye(d, dtype=Z.dtype, device=Z.device)
     factor = torch.linalg.cholesky(identity + (d / eps_sq) * moments)
     logdets = 2 * factor.diagonal(dim1=-2, dim2=-1).log().sum(-1)
-    return (counts / n) @ logdets
+    rate: Tensor = (counts / n) @ logdets
+    return rate

@@ -214,11 +214,12 @@ class NMCE(ClusterMixin, DeepPeer):
 
     def _optimizers(self, network: Network, config: PretrainConfig) -> list[Optimizer]:
         feature = list(network.feature_head.parameters())
-        decay = {"weight_decay": config.weight_decay}
         return [
-            LARS(feature, config.lr, momentum=config.momentum, **decay)
+            LARS(feature, config.lr, momentum=config.momentum, weight_decay=config.weight_decay)
             if config.optimizer == "lars"
-            else AdamW(feature, config.lr, (config.momentum, 0.999), **decay),
+            else AdamW(
+                feature, config.lr, (config.momentum, 0.999), weight_decay=config.weight_decay
+            ),
             SGD(
                 network.cluster_head.parameters(),
                 self.cluster_lr,
