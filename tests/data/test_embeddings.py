@@ -1,0 +1,144 @@
+"""The cache of embeddings: nothing twice, nothing lost, nothing mixed up."""
+
+import multiprocessing
+import os
+import signal
+import time
+
+import numpy as np
+import pytest
+
+from unbend.data.embeddings import EmbeddingCache, hash_samples
+from unbend.exceptions import UnbendWarning
+
+
+class Encode:
+    """Vectors that tell which sample they are of; remembers what it was asked for."""
+
+    def __init__(self, X):
+        self.X, self.asked = X, []
+
+    def __call__(self, part):
+        self.asked += part.tolist()
+        return vectors(self.X[part])
+
+
+def vectors(X):
+    flat = X.reshape(len(X), -1).astype(np.float32)
+    return np.stack([flat.sum(1), flat[:, 0], flat[:, -1]], 1)
+
+
+@pytest.fixture
+def X():
+    return np.random.default_rng(0).integers(0, 256, (20, 3, 4, 4), dtype=np.uint8)
+
+
+def get(folder, X, key="encoder", **options):
+    encode = Encode(X)
+    cache = EmbeddingCache(folder)
+    out = cache.get(key, hash_samples(X), encode, **options)
+    np.testing.assert_array_equal(out, vectors(X))
+    assert cache.encoded == len(encode.asked)
+    return encode.asked
+
+
+def test_a_second_run_encodes_nothing(tmp_path, X):
+    assert get(tmp_path, X, shard_size=6) == list(range(20))
+    assert get(tmp_path, X) == []
+
+
+def test_changed_added_and_removed_samples(tmp_path, X):
+    get(tmp_path, X)
+    changed = X.copy()
+    changed[7, 0, 0, 0] ^= 1
+    assert get(tmp_path, changed) == [7]
+    added = np.concatenate([changed[:3], changed[:1] // 2, changed[3:]])
+    assert get(tmp_path, added) == [3]
+    assert get(tmp_path, added[::-1][:5]) == []
+
+
+def test_copies_are_encoded_once(tmp_path, X):
+    assert get(tmp_path, np.concatenate([X[:4], X[:4]])) == [0, 1, 2, 3]
+
+
+def test_another_encoder_shares_nothing(tmp_path, X):
+    get(tmp_path, X)
+    assert len(get(tmp_path, X, key="another")) == 20
+
+
+def test_what_was_done_before_an_error_is_kept(tmp_path, X):
+    encode = Encode(X)
+
+    def fails(part):
+        if part[0] >= 12:
+            raise KeyboardInterrupt
+        return encode(part)
+
+    with pytest.raises(KeyboardInterrupt):
+        EmbeddingCache(tmp_path).get("encoder", hash_samples(X), fails, shard_size=6)
+    assert get(tmp_path, X) == list(range(12, 20))
+
+
+def test_a_damaged_shard_is_said_and_made_again(tmp_path, X):
+    get(tmp_path, X, shard_size=10)
+    shard = sorted(tmp_path.glob("*/*.safetensors"))[0]
+    shard.write_bytes(shard.read_bytes()[:100])
+    with pytest.warns(UnbendWarning, match="is damaged and ignored"):
+        assert len(get(tmp_path, X)) == 10
+
+
+def test_a_wrong_encoder_is_refused(tmp_path, X):
+    with pytest.raises(ValueError, match=r"must return \(20, p\), got \(20,\)"):
+        EmbeddingCache(tmp_path).get("e", hash_samples(X), lambda part: np.zeros(len(part)))
+    assert EmbeddingCache(tmp_path).get("e", [], Encode(X)).shape == (0, 0)
+
+
+def test_hashes_see_bytes_shape_and_kind():
+    X = np.arange(24, dtype=np.uint8).reshape(1, 2, 3, 4)
+    others = [X + 1, X.reshape(1, 2, 4, 3), X.astype(np.int8), X.astype(np.float32)]
+    assert len({hash_samples(x)[0] for x in [X, *others]}) == 5
+    assert hash_samples(np.asfortranarray(X)) == hash_samples(X)
+
+
+def _slowly(folder, X, pause):
+    def encode(part):
+        time.sleep(pause)
+        return vectors(X[part])
+
+    EmbeddingCache(folder).get("encoder", hash_samples(X), encode, shard_size=1)
+
+
+def test_a_killed_process_leaves_whole_shards_only(tmp_path, X):
+    context = multiprocessing.get_context("fork")
+    process = context.Process(target=_slowly, args=(tmp_path, X, 0.05))
+    process.start()
+    while len(list(tmp_path.glob("*/*.safetensors"))) < 3:
+        time.sleep(0.01)
+    os.kill(process.pid, signal.SIGKILL)
+    process.join()
+    assert len(get(tmp_path, X)) <= 17
+    assert get(tmp_path, X) == []
+
+
+def test_two_processes_at_once(tmp_path, X):
+    context = multiprocessing.get_context("fork")
+    processes = [context.Process(target=_slowly, args=(tmp_path, X, 0.001)) for _ in range(2)]
+    for process in processes:
+        process.start()
+    for process in processes:
+        process.join()
+        assert process.exitcode == 0
+    assert get(tmp_path, X) == []
+
+
+def test_a_second_run_of_many_is_quick(tmp_path):
+    """Twenty thousand vectors in a second or two: encoding them takes minutes."""
+    hashes = [str(i) for i in range(20_000)]
+    rows = np.random.default_rng(0).normal(size=(20_000, 256)).astype(np.float32)
+    EmbeddingCache(tmp_path).get("e", hashes, lambda part: rows[part], shard_size=4096)
+    cache = EmbeddingCache(tmp_path)
+    start = time.process_time()
+    out = cache.get("e", hashes, lambda part: rows[part])
+    assert time.process_time() - start < 5
+    assert cache.encoded == 0
+    np.testing.assert_array_equal(out, rows)
