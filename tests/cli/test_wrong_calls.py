@@ -78,6 +78,10 @@ def check(unbend, arguments, words, tmp_path) -> None:
     assert snapshot(tmp_path) == before
 
 
+def ids(value) -> str:
+    return " ".join(value) if isinstance(value, list) else ""
+
+
 INPUTS = {
     "nothing.npy": "no file, folder or data set 'nothing.npy'; give an image folder",
     "digist": "no file, folder or data set 'digist'",
@@ -166,7 +170,7 @@ OPTIONS = [
 ]
 
 
-@pytest.mark.parametrize(("flags", "words"), OPTIONS, ids=lambda v: " ".join(v)[:40])
+@pytest.mark.parametrize(("flags", "words"), OPTIONS, ids=ids)
 def test_options_of_cluster(place, tmp_path, flags, words):
     out = [] if "-o" in flags else ["-o", "fresh/run"]
     check(place, ["cluster", "blobs.npy", *flags, *out, "-q"], words, tmp_path)
@@ -186,7 +190,7 @@ OTHERS = [
     (["predict", "run", "blobs.npy", "-o", "l.xlsx"], "-o must end in .csv or .parquet"),
     (["predict", "run", "blobs.npy", "-o", "no/l.csv"], "cannot write 'no/l.csv': no such folder"),
     (["predict", "run", "blobs.npy", "-o", "list.csv"], "'list.csv' is there already"),
-    (["predict", "run", "blobs.npy", "--encoder", "lite2"], "an encoder is for images"),
+    (["predict", "run", "blobs.npy", "--encoder", "lite2"], "was made without an encoder"),
     (["report", "nowhere"], "no run 'nowhere'"),
     (["report", "unfinished"], "the run 'unfinished' is unfinished"),
     (["report", "mine"], "is missing"),
@@ -207,7 +211,7 @@ OTHERS = [
 ]
 
 
-@pytest.mark.parametrize(("call", "words"), OTHERS, ids=lambda v: " ".join(v)[:40])
+@pytest.mark.parametrize(("call", "words"), OTHERS, ids=ids)
 def test_other_commands(place, tmp_path, call, words):
     check(place, call, words, tmp_path)
 

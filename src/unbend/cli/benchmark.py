@@ -21,7 +21,7 @@ __all__ = ["command"]
     "--data", metavar="A,B,...",
     help="Data sets, as in digits,cifar10:test,x.npy@y.npy; by default digits.",
 )  # fmt: skip
-@click.option("--seeds", type=click.IntRange(min=1), default=5, show_default=True)
+@click.option("--seeds", type=click.IntRange(min=1), default=5, show_default=True, help="How many.")
 @click.option(
     "-k", "--n-clusters", type=click.IntRange(min=1), help="By default as many as classes."
 )

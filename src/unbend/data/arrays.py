@@ -92,7 +92,10 @@ class Scaling:
     @classmethod
     def from_dict(cls, tree: dict[str, Any]) -> Scaling:
         """Rebuild what :meth:`to_dict` wrote."""
-        return cls(tuple(tree["shape"]), tree["offset"], tree["scale"], tree["dtype"])
+        shape, scale = tuple(int(side) for side in tree["shape"]), float(tree["scale"])
+        if min(shape) < 1 or not 0 < scale < float("inf"):
+            raise ValueError(f"a scaling cannot be {tree!r}")
+        return cls(shape, float(tree["offset"]), scale, str(tree["dtype"]))
 
 
 def prepare(X: NDArray[Any]) -> tuple[Tensor, Scaling]:

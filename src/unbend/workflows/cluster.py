@@ -234,25 +234,27 @@ class _Job:
     ) -> ClusterResult:
         """Train or continue, then write everything."""
         self._check_count()
-        written = self.run.begin(identity)
         try:
+            written = self.run.begin(identity)
             self._train(identity, trained=written and (self.run.path / "model").is_dir())
+            with self.log.stage("writing"):
+                table, scores, page = write_results(
+                    self.run,
+                    self.model,
+                    self.inputs,
+                    identity=identity,
+                    spec=spec,
+                    rows=self.rows,
+                    log=self.log,
+                    compare=compare,
+                    report=report,
+                    progress=self.progress,
+                )
         except (ValueError, TypeError, ImportError):
             self.run.abandon()  # wrong input leaves nothing behind
             raise
-        with self.log.stage("writing"):
-            table, scores, page = write_results(
-                self.run,
-                self.model,
-                self.inputs,
-                identity=identity,
-                spec=spec,
-                rows=self.rows,
-                log=self.log,
-                compare=compare,
-                report=report,
-                progress=self.progress,
-            )
+        except OSError as error:
+            raise self._no_room(error) from error
         self.run.finish()
         return ClusterResult(
             run=self.run.path,
@@ -265,6 +267,16 @@ class _Job:
             report=page,
             table=table,
         )
+
+    def _no_room(self, error: OSError) -> OSError:
+        """A disk that fills up costs no more than what was not saved yet."""
+        training = self.run.checkpoints / "training"
+        saved = training.is_dir() and any(training.glob("checkpoint-*"))
+        if not saved:
+            self.run.abandon()
+        remedy = "free space, then pass --resume" if saved else "free space or name another -o"
+        reason = error.strerror or str(error)
+        return OSError(f"cannot write the run to {str(self.run.path)!r}: {reason}; {remedy}")
 
     def _check_count(self) -> None:
         k, n = self.model.n_clusters, self.inputs.n_samples

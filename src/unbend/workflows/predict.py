@@ -98,7 +98,10 @@ def load_run(run: str | Path, encoder: str | None = None) -> MLC:
         raise ValueError(f"no run {str(run)!r}; make one with: unbend cluster INPUT -o {run}")
     if (run / "checkpoints").is_dir() and not (run / "model").is_dir():
         raise ValueError(f"the run {str(run)!r} is unfinished; finish it with cluster --resume")
-    return load(run / "model" if (run / "model").exists() else run, encoder=encoder)
+    model = load(run / "model" if (run / "model").exists() else run, encoder=encoder)
+    if encoder is not None and model._encoder_record is None:
+        raise ValueError(f"the run {str(run)!r} was made without an encoder; leave --encoder out")
+    return model
 
 
 def _side(model: MLC) -> int | None:

@@ -1,0 +1,131 @@
+"""``kill -9`` at any moment, then ``--resume``: the same labels, no stray file."""
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+QUICK = [
+    "--set", "pretrain.epochs=3", "--set", "pretrain.min_steps=3",
+    "--set", "stage2.epochs=2", "--set", "stage2.min_steps=2",
+]  # fmt: skip
+
+
+def start(folder: Path, *arguments: str) -> subprocess.Popen[str]:
+    code = "from unbend.cli import main; main(prog_name='unbend')"
+    environment = {**os.environ, "UNBEND_CACHE": str(folder / "cache"), "OMP_NUM_THREADS": "1"}
+    return subprocess.Popen(
+        [sys.executable, "-c", code, *arguments],
+        cwd=folder,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def finish(folder: Path, *arguments: str) -> str:
+    process = start(folder, *arguments)
+    out, err = process.communicate(timeout=900)
+    assert process.returncode == 0, err
+    return out
+
+
+def contents(run: Path) -> dict[str, bytes]:
+    """Every file that must not depend on how often the run was interrupted."""
+    changing = {"manifest.json", "report.html"}  # they hold seconds
+    files = (p for p in run.rglob("*") if p.is_file() and p.name not in changing)
+    return {str(p.relative_to(run)): p.read_bytes() for p in files}
+
+
+def names(run: Path) -> set[str]:
+    return {str(p.relative_to(run)) for p in run.rglob("*")}
+
+
+def whole_after_kills(tmp_path: Path, call: list[str], moments: list[float]) -> None:
+    begun = time.monotonic()
+    finish(tmp_path, *call, "-o", "whole")
+    length = time.monotonic() - begun
+    for number, share in enumerate(moments):
+        out = f"killed{number}"
+        process = start(tmp_path, *call, "-o", out)
+        time.sleep(share * length)
+        process.kill()
+        process.communicate()
+        finish(tmp_path, *call, "-o", out, "--resume")
+        assert contents(tmp_path / out) == contents(tmp_path / "whole"), share
+        assert names(tmp_path / out) == names(tmp_path / "whole")
+
+
+def test_killed_and_resumed_is_as_if_never_killed(tmp_path):
+    call = ["cluster", "digits", "-k", "10", "-q", "--no-report", *QUICK]
+    whole_after_kills(tmp_path, call, [0.75, 0.95])
+
+
+@pytest.mark.slow
+def test_twenty_random_moments_of_digits(tmp_path):
+    rng = random.Random(0)
+    call = ["cluster", "digits", "-k", "10", "-q"]
+    whole_after_kills(tmp_path, call, [rng.uniform(0.02, 1.0) for _ in range(20)])
+
+
+def test_ctrl_c_saves_and_says_how_to_go_on(tmp_path):
+    call = ["cluster", "digits", "-k", "10", "--no-report", "-o", "run"]
+    process = start(tmp_path, *call)
+    assert process.stderr is not None
+    for line in process.stderr:  # wait until it trains
+        if line.startswith("stage 1"):
+            break
+    process.send_signal(signal.SIGINT)
+    rest = process.stderr.read()
+    assert process.wait(timeout=300) == 130
+    assert rest.splitlines()[-1].startswith("unbend: interrupted; the work so far is saved")
+    assert "--no-report -o run --resume" in rest
+    assert "Traceback" not in rest
+    kept = names(tmp_path / "run")
+    assert "checkpoints/run.json" in kept
+    assert any(name.endswith("state.safetensors") for name in kept)
+    again = start(tmp_path, *call)
+    assert again.wait(timeout=300) == 2
+    assert again.stderr is not None
+    assert "pass --resume to continue it" in again.stderr.read()
+
+
+FULL = """
+import resource, signal, sys
+from unbend.cli import main
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv.pop(1)),) * 2)
+main(prog_name="unbend")
+"""
+
+
+def test_a_full_disk_is_one_line_and_leaves_no_half_file(tmp_path):
+    """A limit on the size of files stands in for the disk: the labels do not fit."""
+    import numpy as np
+
+    rng = np.random.default_rng(0)
+    np.save(
+        tmp_path / "blobs.npy", np.repeat(np.eye(4) * 9, 30, axis=0) + rng.normal(size=(120, 4))
+    )
+    call = ["cluster", "blobs.npy", "-k", "4", "-q", "--no-report", "-o", "run", *QUICK]
+    done = subprocess.run(
+        [sys.executable, "-c", FULL, "3000", *call],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert done.returncode == 2, done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1
+    assert "--resume" in done.stderr or "free space" in done.stderr
+    left = names(tmp_path / "run") if (tmp_path / "run").exists() else set()
+    assert not any(Path(name).name.startswith(".") for name in left)
+    assert "labels.csv" not in left
+    finish(tmp_path, *call, "--resume")
+    assert "checkpoints" not in names(tmp_path / "run")
