@@ -7,8 +7,16 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 
-__all__ = ["Progress", "Tick", "console_progress", "silent"]
+__all__ = [
+    "Progress",
+    "Tick",
+    "console_progress",
+    "silent",
+    "tensorboard_progress",
+    "together",
+]
 
 
 @dataclass(frozen=True)
@@ -27,7 +35,8 @@ class Tick:
 
 Progress = Callable[[Tick], None]
 
-_SHOWN = ("R", "R_c", "delta_R", "rank")
+_SHOWN = ("R", "R_c", "delta_R", "rank", "images/s", "samples/s")
+_WHOLE = ("rank", "images/s", "samples/s")
 
 
 def silent(tick: Tick) -> None:
@@ -72,20 +81,70 @@ def console_progress() -> Iterator[Progress]:
         yield draw
 
 
+@contextmanager
+def tensorboard_progress(log_dir: str | Path) -> Iterator[Progress]:
+    """Write the numbers of every tick for TensorBoard, a curve per stage and number.
+
+    Needs ``pip install 'unbend[tensorboard]'``.
+    """
+    try:
+        from torch.utils.tensorboard import SummaryWriter
+    except ImportError as error:
+        raise ImportError(
+            f"TensorBoard is missing ({error}); run pip install 'unbend[tensorboard]'"
+        ) from error
+    writer = SummaryWriter(str(log_dir))  # type: ignore[no-untyped-call]
+
+    def write(tick: Tick) -> None:
+        for name, value in tick.values.items():
+            writer.add_scalar(f"{tick.stage}/{name}", value, tick.done)  # type: ignore[no-untyped-call]
+
+    try:
+        yield write
+    finally:
+        writer.close()  # type: ignore[no-untyped-call]
+
+
+def together(*listeners: Progress) -> Progress:
+    """One listener that tells them all."""
+
+    def tell(tick: Tick) -> None:
+        for listener in listeners:
+            listener(tick)
+
+    return tell
+
+
 def _plain_lines(every: float = 5.0) -> Progress:
     last: dict[str, float] = {}
+    first: dict[str, tuple[float, int]] = {}
 
     def write(tick: Tick) -> None:
         now = time.monotonic()
+        # A resumed stage does not start at 0: what counts is what was done since.
+        then, done = first.setdefault(tick.stage, (now, tick.done))
         due = now - last.get(tick.stage, -every) >= every
         if due or tick.done == tick.total:
             last[tick.stage] = now
-            line = f"{tick.stage}  {tick.done}/{tick.total}  {_numbers(tick)}".rstrip()
-            print(line, file=sys.stderr, flush=True)
+            rest = _duration((now - then) * (tick.total - tick.done) / max(1, tick.done - done))
+            left = f"{rest} left" if done < tick.done < tick.total else ""
+            parts = (tick.stage, f"{tick.done}/{tick.total}", left, _numbers(tick))
+            print("  ".join(filter(None, parts)), file=sys.stderr, flush=True)
 
     return write
 
 
+def _duration(seconds: float) -> str:
+    """Hours, minutes and seconds.
+
+    >>> _duration(75), _duration(7384)
+    ('1:15', '2:03:04')
+    """
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"
+
+
 def _numbers(tick: Tick) -> str:
     values = {k: tick.values[k] for k in _SHOWN if k in tick.values}
-    return "  ".join(f"{k} {v:.1f}" if k != "rank" else f"{k} {v:.0f}" for k, v in values.items())
+    return "  ".join(f"{k} {v:.{0 if k in _WHOLE else 1}f}" for k, v in values.items())

@@ -53,7 +53,7 @@ class Line:
 
 
 def test_accumulated_gradients_are_those_of_the_large_batch():
-    small, large = Line(batch=4, accumulate=3), Line(batch=12)
+    small, large = Line(batch=4, accumulate=3, lr=0.01), Line(batch=12, lr=0.01)
     rows, expected = small.run(6), large.run(6)
     torch.testing.assert_close(small.layer.weight, large.layer.weight, rtol=1e-12, atol=1e-12)
     assert [r["loss"] for r in rows] == pytest.approx([r["loss"] for r in expected], rel=1e-12)
@@ -157,24 +157,24 @@ def test_weights_lost_in_the_last_update_are_noticed():
 class Scaled:
     """Two layers with an optimiser each under a loss scaler that starts at ``scale``."""
 
-    def __init__(self, scale: float, spoil: float = 1.0) -> None:
-        self.fabric = make_fabric("cpu", "16-mixed")
+    def __init__(self, scale: float, weight: float = 1.0) -> None:
+        self.fabric = make_fabric("cpu", "bf16-mixed")  # as 16-mixed, but for the scaler
         self.fabric._precision.scaler = torch.amp.GradScaler(
             "cpu", init_scale=scale, growth_interval=1000
         )
         torch.manual_seed(0)
         layers = nn.ModuleList(nn.Linear(DIM, DIM, bias=False) for _ in range(2))
         self.X = torch.randn(16, DIM)
-        self.spoil = spoil
+        self.weight = weight
         self.module = self.fabric.setup_module(layers)
         self.layers = list(layers)
-        optimizers = [SGD(layer.parameters(), 0.01) for layer in layers]
+        optimizers = [SGD(layer.parameters(), 1e-4) for layer in layers]
         self.optimizers = [self.fabric.setup_optimizers(o) for o in optimizers]
         self.start = [layer.weight.detach().clone() for layer in layers]
 
     def compute(self, step: int) -> Terms:
         Z = sum(layer(self.X) for layer in self.layers)
-        loss = self.spoil * Z.square().mean()
+        loss = self.weight * Z.square().mean()
         return Terms(loss, coding_rate(Z.detach(), 0.1), None, Z)
 
     def run(self, n: int) -> list[dict]:
@@ -193,11 +193,11 @@ class Scaled:
 
 
 def test_a_scale_that_overflows_is_lowered_without_a_restore(recwarn):
-    big, plain = Scaled(2.0**126), Scaled(1.0)
+    big, plain = Scaled(2.0**127, 64.0), Scaled(1.0)
     rows = big.run(9)
     assert len(rows) == 9
     assert not [w for w in recwarn if issubclass(w.category, CollapseWarning)]
-    assert big.fabric._precision.scaler.get_scale() < 2.0**126
+    assert big.fabric._precision.scaler.get_scale() < 2.0**127
     plain.run(1)
     first = Scaled(2.0**10)
     first.run(1)
@@ -207,7 +207,7 @@ def test_a_scale_that_overflows_is_lowered_without_a_restore(recwarn):
 
 def test_both_optimizers_undo_the_same_scale():
     """Fabric alone would lower the scale between the two and double the second's step."""
-    scaled, plain = Scaled(2.0**126), Scaled(1.0)
+    scaled, plain = Scaled(2.0**127, 64.0), Scaled(1.0, 64.0)
     steps = 0
     while not scaled.moved()[0].any():
         scaled.run(1)

@@ -151,7 +151,7 @@ class Guard:
         # Nothing that came after that state may count: not the younger state, and not a rate
         # that the older one would look collapsed beside.
         self._kept = deque([kept], maxlen=2)
-        self._since_kept = 0
+        self._since_kept = self._skipped = 0
         self.best_rate, self.best_gain = kept.best_rate, kept.best_gain
         put_back(self._parts, kept.state)
         for optimizer in self.optimizers:
