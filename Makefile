@@ -67,6 +67,10 @@ bench-objective: $(STAMP)  ## rates and projection against the usual formulas
 bench-labels: $(STAMP)  ## labels against scikit-learn, up to a million samples
 	$(BIN)/python -m benchmarks.labels
 
+.PHONY: bench-baselines
+bench-baselines: $(STAMP)  ## codes of the subspace methods against scikit-learn's solvers
+	$(BIN)/python -m benchmarks.baselines
+
 docs: $(STAMP)  ## the documentation site, offline, warnings are errors
 	$(BIN)/python -m sphinx -W --keep-going -q -b html docs docs/_build/html
 	@echo "open docs/_build/html/index.html"

@@ -59,7 +59,7 @@ def test_independent_subspaces_without_noise_have_no_wrong_connection(model):
 def test_noisy_subspaces_are_found_and_scale_and_sign_do_not_matter(name):
     """Subspaces know neither length nor sign, so labels do not either."""
     X, y = subspaces(n=75, noise=0.1, d=40)
-    changes = {"n_nonzero": 3} if name == "ssc-omp" else {}
+    changes = {"ssc-omp": {"n_nonzero": 3}, "j-dssc": {"tol": 1e-3}}.get(name, {})
     first = METHODS[name](3, random_state=0, **changes).fit(X).labels_
     assert adjusted_rand_score(y, first) > 0.95
     factors = np.random.default_rng(0).choice([-3.0, 0.5, 7.0], size=(len(X), 1))
@@ -255,7 +255,7 @@ def test_a_sample_of_zeros_is_no_obstacle():
 
 def test_same_seed_same_labels():
     """Labels repeat exactly for an integer seed."""
-    X, _ = subspaces(n=100, noise=0.5)
+    X, _ = subspaces(n=50, noise=0.3)
     for cls in (EnSC, SSCOMP, LSR, TSC, DSSC):
         a, b = (cls(3, random_state=4).fit(X).labels_ for _ in range(2))
         np.testing.assert_array_equal(a, b)

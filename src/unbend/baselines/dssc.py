@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from unbend.baselines.ensc import elastic_net_codes
 from unbend.baselines.lsr import lsr_codes
 from unbend.baselines.projection import project_doubly_stochastic
-from unbend.baselines.selfexpression import Affinity, SelfExpressive, symmetrise
+from unbend.baselines.selfexpression import Affinity, SelfExpressive, is_sparse, symmetrise
 from unbend.exceptions import NotConvergedWarning
 
 __all__ = ["DSSC", "joint_codes", "joint_objective"]
@@ -41,10 +41,11 @@ class DSSC(SelfExpressive):
         Number of clusters.
     joint : bool, default=False
         J-DSSC, or A-DSSC when False. The joint model costs some hundred times n²d.
-    eta1 : float, default=10
-        η₁, the weight of the codes' size.
-    eta2 : float, default=0.01
-        η₂: small makes A sparse, large spreads it evenly.
+    eta1 : float, optional
+        η₁, the weight of the codes' size; 10 by default, 1 in the joint model.
+    eta2 : float, optional
+        η₂: small makes A sparse, large spreads it evenly; 0.01 by default. In the joint model it
+        is also the size that the codes are drawn to, and 0.5 by default.
     eta3 : float, default=0
         η₃, the weight of sparsity; 0 has a closed form (least squares).
     max_iter : int, default=1000
@@ -83,8 +84,8 @@ class DSSC(SelfExpressive):
         n_clusters: int = 8,
         *,
         joint: bool = False,
-        eta1: float = 10.0,
-        eta2: float = 0.01,
+        eta1: float | None = None,
+        eta2: float | None = None,
         eta3: float = 0.0,
         max_iter: int = 1000,
         tol: float = 1e-4,
@@ -101,20 +102,26 @@ class DSSC(SelfExpressive):
 
     def _affinity(self, X: NDArray[Any]) -> Affinity:
         X = X.astype(np.float64)
+        eta1, eta2, eta3 = self._etas()
         C, self.n_iter_ = self._codes(X), 1
         if self.joint:
-            dense = C.toarray() if sp.issparse(C) else C
+            dense = C.toarray() if isinstance(C, sp.csr_array) else C
             plus, minus, self.n_iter_ = joint_codes(
-                X, dense, self.eta1, self.eta2, self.eta3, self.max_iter, self.tol
+                X, dense, eta1, eta2, eta3, self.max_iter, self.tol
             )
             C = plus + minus
-        return symmetrise(project_doubly_stochastic(abs(C), self.eta2))
+        return symmetrise(project_doubly_stochastic(abs(C), eta2))
 
     def _codes(self, X: NDArray[Any]) -> Affinity:
-        if self.eta3 == 0:
-            return lsr_codes(X, self.eta1)
-        total = self.eta1 + self.eta3
-        return elastic_net_codes(X, 1 / total, self.eta3 / total)
+        eta1, _, eta3 = self._etas()
+        if eta3 == 0:
+            return lsr_codes(X, eta1)
+        return elastic_net_codes(X, 1 / (eta1 + eta3), eta3 / (eta1 + eta3))
+
+    def _etas(self) -> tuple[float, float, float]:
+        eta1, eta2 = (1.0, 0.5) if self.joint else (10.0, 0.01)
+        eta1 = eta1 if self.eta1 is None else self.eta1
+        return eta1, eta2 if self.eta2 is None else self.eta2, self.eta3
 
 
 def joint_objective(
@@ -129,7 +136,7 @@ def joint_objective(
     """The joint model's objective; rows of X are samples, row j of the codes is sample j's."""
     size = plus + minus
     fit = X - (plus - minus) @ X
-    gap = size - eta2 * (A.toarray() if sp.issparse(A) else A)
+    gap = size - eta2 * (A.toarray() if is_sparse(A) else A)
     return float(0.5 * (fit**2).sum() + 0.5 * eta1 * (gap**2).sum() + eta3 * size.sum())
 
 

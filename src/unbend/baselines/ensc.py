@@ -12,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from unbend.baselines.selfexpression import SelfExpressive
+from unbend.baselines.selfexpression import SelfExpressive, blocks
 from unbend.exceptions import NotConvergedWarning
 
 __all__ = ["EnSC", "elastic_net_codes", "elastic_net_weights"]
@@ -94,7 +94,7 @@ class EnSC(SelfExpressive):
 def elastic_net_weights(X: NDArray[Any], gamma: float, l1_ratio: float) -> NDArray[np.float64]:
     """γ_j of every sample: ``gamma`` times the smallest one with a solution other than zero."""
     unit = torch.from_numpy(np.ascontiguousarray(X, dtype=np.float64))
-    rows = torch.arange(len(unit)).split(_BLOCK)
+    rows = blocks(torch.arange(len(unit)), _BLOCK)
     largest = torch.cat([_correlations(unit, part).abs().amax(1) for part in rows])
     # A sample at right angles to all others has no code at any weight.
     tiny = torch.finfo(unit.dtype).eps
@@ -121,7 +121,7 @@ def elastic_net_codes(
     unit = torch.from_numpy(np.ascontiguousarray(X, dtype=np.float64))
     weight = torch.from_numpy(np.broadcast_to(weights, len(X)).astype(np.float64))
     chosen = torch.arange(len(unit)) if rows is None else torch.as_tensor(np.asarray(rows))
-    parts = [_solve_block(unit, part, weight[part], l1_ratio) for part in chosen.split(_BLOCK)]
+    parts = [_solve_block(unit, part, weight[part], l1_ratio) for part in blocks(chosen, _BLOCK)]
     row, column, value = (torch.cat(x).numpy() for x in zip(*parts, strict=True))
     position = np.empty(len(unit), dtype=np.int64)
     position[chosen.numpy()] = np.arange(len(chosen))

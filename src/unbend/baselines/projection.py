@@ -10,6 +10,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from scipy.sparse.linalg import LinearOperator, cg
 
+from unbend.baselines.selfexpression import is_sparse
 from unbend.exceptions import NotConvergedWarning
 
 __all__ = ["project_doubly_stochastic"]
@@ -61,7 +62,7 @@ def project_doubly_stochastic(
            [1., 0.]])
     """
     n = K.shape[0]
-    K = K.tocsr().astype(np.float64) if sp.issparse(K) else np.asarray(K, dtype=np.float64)
+    K = K.tocsr().astype(np.float64) if is_sparse(K) else np.asarray(K, dtype=np.float64)
     scale = float(abs(K).max()) or 1.0
     K, eta = K / scale, eta / scale  # the solution stays
     support = _first_support(K)
@@ -96,7 +97,7 @@ def _first_support(K: Any) -> Support:
     """The diagonal (so that a solution exists) and the largest entries of rows and columns."""
     n = K.shape[0]
     each = np.arange(n)
-    if sp.issparse(K):
+    if is_sparse(K):
         entries = K.tocoo()
         rows, columns = entries.coords
     else:
@@ -122,7 +123,7 @@ def _violations(
     inside = sp.csr_array((np.ones(len(support[0]), dtype=bool), support), shape=(n, n))
     for start in range(0, n, _BLOCK):
         rows = slice(start, min(start + _BLOCK, n))
-        part = K[rows].toarray() if sp.issparse(K) else K[rows].copy()
+        part = K[rows].toarray() if is_sparse(K) else K[rows].copy()
         part -= alpha[rows, None] + beta
         part[inside[rows].toarray()] = -np.inf
         i, j = np.nonzero(part > slack)
@@ -184,5 +185,6 @@ def _newton_direction(
 
     H = LinearOperator((2 * n, 2 * n), matvec=product, dtype=np.float64)
     P = LinearOperator((2 * n, 2 * n), matvec=lambda v: v.ravel() / diagonal, dtype=np.float64)
-    solution: Vector = cg(H, -eta * gradient, rtol=min(1e-2, error * 0.1), maxiter=500, M=P)[0]
+    rtol = min(1e-2, error * 0.1)
+    solution: Vector = cg(H, -eta * gradient, rtol=rtol, maxiter=500, M=P)[0]
     return solution

@@ -30,8 +30,9 @@ def _whole(low: int, remedy: str, *, optional: bool = False) -> _Rule:
     return _Rule(lambda v: (optional and v is None) or _is_whole(v, low), text, remedy)
 
 
-def _above(low: float, remedy: str) -> _Rule:
-    return _Rule(lambda v: _is_real(v) and v > low, f"a number > {low:g}", remedy)
+def _above(low: float, remedy: str, *, optional: bool = False) -> _Rule:
+    text = f"a number > {low:g}" + (" or None" if optional else "")
+    return _Rule(lambda v: (optional and v is None) or (_is_real(v) and v > low), text, remedy)
 
 
 def _from(low: float, remedy: str) -> _Rule:
@@ -50,8 +51,8 @@ _RULES: dict[str, _Rule] = {
     "gamma": _above(1, "try 50"),
     "l1_ratio": _Rule(lambda v: _is_real(v) and 0 < v < 1, "a number in (0, 1)", "try 0.9"),
     "alpha": _above(0, "try 0.1"),
-    "eta1": _above(0, "try 1"),
-    "eta2": _above(0, "try 0.01"),
+    "eta1": _above(0, "leave it out", optional=True),
+    "eta2": _above(0, "leave it out", optional=True),
     "eta3": _from(0, "try 0"),
     "min_dist": _from(0, "try 0"),
     "tol": _from(0, "leave it out"),

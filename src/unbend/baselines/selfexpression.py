@@ -19,7 +19,7 @@ from unbend.baselines.rules import check_count, check_rules
 from unbend.labels.assign import canonical
 from unbend.labels.eigen import leading_eigenpairs
 
-__all__ = ["SelfExpressive", "spectral_labels", "symmetrise", "unit_rows"]
+__all__ = ["SelfExpressive", "blocks", "is_sparse", "spectral_labels", "symmetrise", "unit_rows"]
 
 Affinity = NDArray[Any] | sp.csr_array
 
@@ -75,9 +75,19 @@ def unit_rows(X: NDArray[Any]) -> NDArray[Any]:
 
 def symmetrise(C: Affinity) -> Affinity:
     """(|C| + |C|ᵀ) / 2."""
-    size = abs(C)
-    mean: Affinity = (size + size.T) / 2
-    return mean.tocsr() if sp.issparse(mean) else mean
+    size: Any = abs(C)
+    mean = (size + size.T) / 2
+    return sp.csr_array(mean) if is_sparse(mean) else np.asarray(mean)
+
+
+def is_sparse(A: Any) -> bool:
+    """Whether A is one of SciPy's sparse arrays."""
+    return bool(sp.issparse(A))
+
+
+def blocks(items: Tensor, size: int) -> list[Tensor]:
+    """Items in portions of some size."""
+    return [items[start : start + size] for start in range(0, len(items), size)]
 
 
 def spectral_labels(
@@ -109,7 +119,7 @@ def _leading_eigenvectors(
     """The k leading eigenvectors of Diag(root) W Diag(root)."""
     n = W.shape[0]
     if n <= max(_FULL, 8 * k):
-        dense = W.toarray() if sp.issparse(W) else W
+        dense = W.toarray() if isinstance(W, sp.csr_array) else W
         A = root[:, None] * dense.astype(np.float64) * root
         U: NDArray[np.float64] = scipy.linalg.eigh((A + A.T) / 2, subset_by_index=[n - k, n - 1])[1]
         return U

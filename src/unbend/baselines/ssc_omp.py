@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from unbend.baselines.selfexpression import SelfExpressive
+from unbend.baselines.selfexpression import SelfExpressive, blocks
 
 __all__ = ["SSCOMP", "omp_codes"]
 
@@ -94,7 +94,7 @@ def omp_codes(
     unit = torch.from_numpy(np.ascontiguousarray(X, dtype=np.float64))
     chosen = torch.arange(len(unit)) if rows is None else torch.as_tensor(np.asarray(rows))
     steps = min(n_nonzero, len(unit) - 1)
-    parts = [_pursue(unit, part, steps, tol) for part in chosen.split(_BLOCK)]
+    parts = [_pursue(unit, part, steps, tol) for part in blocks(chosen, _BLOCK)]
     support, code = (torch.cat(x).numpy() for x in zip(*parts, strict=True))
     pointer = np.arange(len(chosen) + 1) * steps
     shape = (len(chosen), len(unit))
