@@ -2,6 +2,7 @@
 
 from unbend.data.arrays import Scaling, as_array, prepare
 from unbend.data.augment import augment
+from unbend.data.embeddings import EmbeddingCache
 from unbend.data.loaders import Batches
 from unbend.data.named import NAMED_SETS, NamedSet, load_named
 from unbend.data.neighbors import nearest_neighbors
@@ -13,6 +14,7 @@ from unbend.data.views import ViewSampler
 __all__ = [
     "Batches",
     "Broken",
+    "EmbeddingCache",
     "NAMED_SETS",
     "NamedSet",
     "Scaling",

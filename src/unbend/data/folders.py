@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import stat
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -46,7 +45,8 @@ def list_images(root: str | Path) -> Listing:
     while waiting:
         folder = waiting.pop()
         try:
-            found = sorted(os.listdir(root / folder), key=os.fsencode)
+            with os.scandir(root / folder) as entries:
+                found = sorted(entries, key=lambda entry: os.fsencode(entry.name))
         except OSError as error:
             if not folder:
                 raise
@@ -54,38 +54,43 @@ def list_images(root: str | Path) -> Listing:
             continue
         inside = []
         for entry in found:
-            if entry.startswith("."):
-                continue
-            name = f"{folder}/{entry}" if folder else entry
-            wanted = entry.lower().endswith(EXTENSIONS)
-            problem = _examine(root / name, wanted, seen)
-            if problem is None:
+            name = f"{folder}/{entry.name}" if folder else entry.name
+            what = _examine(entry, seen)
+            if what is _IMAGE:
                 names.append(name)
-            elif problem == "":
+            elif what is _FOLDER:
                 inside.append(name)
-            elif wanted:
-                broken.append(Broken(name, problem))
+            elif what:
+                broken.append(Broken(name, what))
         waiting.extend(reversed(inside))
     return Listing(root, sorted(names, key=os.fsencode), sorted(broken, key=_by_path))
 
 
-def _examine(path: Path, wanted: bool, seen: set[tuple[int, int]]) -> str | None:
-    """None: an image file; "": a folder to enter; any other text: why it is neither."""
+_IMAGE, _FOLDER, _IGNORED = "an image", "a folder", ""
+
+
+def _examine(entry: os.DirEntry[str], seen: set[tuple[int, int]]) -> str:
+    """An image, a folder to enter, nothing of interest, or why what looks like one is none."""
+    if entry.name.startswith("."):
+        return _IGNORED
+    wanted = entry.name.lower().endswith(EXTENSIONS)
     try:
-        status = os.stat(path)
-    except FileNotFoundError:
-        return "link to nowhere"
+        if entry.is_file():  # most systems know it from the listing
+            return _IMAGE if wanted else _IGNORED
+        if not entry.is_dir() or wanted:
+            return _oddity(entry) if wanted else _IGNORED
+        identity = _identity(entry.stat())
     except OSError as error:
-        return error.strerror or "cannot be read"
-    if stat.S_ISDIR(status.st_mode):
-        if wanted:
-            return "a folder, not an image"
-        new = _identity(status) not in seen
-        seen.add(_identity(status))
-        return "" if new else "already listed"
-    if not stat.S_ISREG(status.st_mode):
-        return "not a regular file"
-    return None if wanted else "no image's extension"
+        return (error.strerror or "cannot be read") if wanted else _IGNORED
+    new = identity not in seen
+    seen.add(identity)
+    return _FOLDER if new else _IGNORED
+
+
+def _oddity(entry: os.DirEntry[str]) -> str:
+    if entry.is_dir():
+        return "a folder, not an image"
+    return "not a regular file" if os.path.exists(entry.path) else "link to nowhere"
 
 
 def _identity(status: os.stat_result) -> tuple[int, int]:

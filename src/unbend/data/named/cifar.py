@@ -62,8 +62,8 @@ class CifarFiles:
 
     def names(self, shelf: Shelf, text: str) -> list[str]:
         """The lines of one of the small text files."""
-        self._paths(shelf, "test")
-        lines = (shelf.directory / self.folder / text).read_text().splitlines()
+        path = shelf.unpack(self.archive, self.folder, {text: ""}, _PICKLES)[text]
+        lines = path.read_text().splitlines()
         return [line.strip() for line in lines if line.strip()]
 
     def _paths(self, shelf: Shelf, split: str) -> list[Path]:

@@ -103,5 +103,9 @@ _CLOTHES = (
     "Sandal", "Shirt", "Sneaker", "Bag", "Ankle boot",
 )  # fmt: skip
 
-MNIST = Recipe(MNIST_FILES.load, lambda shelf: [str(i) for i in range(10)])
-FASHION_MNIST = Recipe(FASHION_FILES.load, lambda shelf: list(_CLOTHES))
+MNIST = Recipe(
+    lambda shelf, split: MNIST_FILES.load(shelf, split), lambda shelf: [str(i) for i in range(10)]
+)
+FASHION_MNIST = Recipe(
+    lambda shelf, split: FASHION_FILES.load(shelf, split), lambda shelf: list(_CLOTHES)
+)

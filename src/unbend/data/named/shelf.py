@@ -7,13 +7,14 @@ import hashlib
 import os
 import shutil
 import tarfile
-import urllib.error
 import urllib.request
 import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from http.client import HTTPException
 from pathlib import Path
 from typing import IO
+from urllib.error import URLError
 
 from unbend.data.places import default_data_dir, replace_file
 from unbend.progress import Progress, Tick, silent
@@ -52,7 +53,7 @@ class Shelf:
         if self.download:
             try:
                 return self._download(archive, place / archive.file)
-            except (urllib.error.URLError, TimeoutError, ConnectionError) as error:
+            except (URLError, HTTPException, TimeoutError, ConnectionError) as error:
                 why = f"the download failed: {getattr(error, 'reason', error)}"
         raise FileNotFoundError(
             f"{archive.file} is missing and {why}; get it from {archive.url} and put it into "

@@ -42,8 +42,8 @@ class StlFiles:
 
     def classes(self, shelf: Shelf) -> list[str]:
         """The names of the classes."""
-        text = (shelf.directory / self.folder / "class_names.txt").read_text()
-        return text.split()
+        name = "class_names.txt"
+        return shelf.unpack(self.archive, self.folder, {name: ""})[name].read_text().split()
 
 
 STL10_FILES = StlFiles(

@@ -120,7 +120,7 @@ def _decode_split(
         for done, (name, _) in enumerate(files, 1):
             try:
                 out.write(decode(io.BytesIO(reader.bytes(name)), _SIDE))
-            except OSError as error:
+            except Exception as error:  # Pillow raises almost anything on bad content
                 raise ValueError(f"tiny-imagenet-200: {name} is damaged ({error})") from error
             if done % 500 == 0 or done == len(files):
                 shelf.progress(Tick(f"decode {split}", done, len(files)))
