@@ -8,6 +8,7 @@ import sys
 import time
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 QUICK = [
@@ -62,9 +63,17 @@ def whole_after_kills(tmp_path: Path, call: list[str], moments: list[float]) -> 
         assert names(tmp_path / out) == names(tmp_path / "whole")
 
 
-def test_killed_and_resumed_is_as_if_never_killed(tmp_path):
-    call = ["cluster", "digits", "-k", "10", "-q", "--no-report", *QUICK]
-    whole_after_kills(tmp_path, call, [0.75, 0.95])
+@pytest.fixture
+def blobs(tmp_path):
+    """Four far groups of sixty."""
+    noise = np.random.default_rng(0).normal(size=(240, 4))
+    np.save(tmp_path / "blobs.npy", np.repeat(np.eye(4) * 9, 60, axis=0) + noise)
+
+
+def test_killed_and_resumed_is_as_if_never_killed(tmp_path, blobs):
+    """Late moments: half of such a short call is the start of the program."""
+    call = ["cluster", "blobs.npy", "-k", "4", "-q", "--no-report"]
+    whole_after_kills(tmp_path, call, [0.6, 0.9])
 
 
 @pytest.mark.slow
@@ -74,8 +83,9 @@ def test_twenty_random_moments_of_digits(tmp_path):
     whole_after_kills(tmp_path, call, [rng.uniform(0.02, 1.0) for _ in range(20)])
 
 
-def test_ctrl_c_saves_and_says_how_to_go_on(tmp_path):
-    call = ["cluster", "digits", "-k", "10", "--no-report", "-o", "run"]
+def test_ctrl_c_saves_and_says_how_to_go_on(tmp_path, blobs):
+    long = ["--set", "pretrain.min_steps=3000"]
+    call = ["cluster", "blobs.npy", "-k", "4", *long, "--no-report", "-o", "run"]
     process = start(tmp_path, *call)
     assert process.stderr is not None
     for line in process.stderr:  # wait until it trains
@@ -105,14 +115,8 @@ main(prog_name="unbend")
 """
 
 
-def test_a_full_disk_is_one_line_and_leaves_no_half_file(tmp_path):
+def test_a_full_disk_is_one_line_and_leaves_no_half_file(tmp_path, blobs):
     """A limit on the size of files stands in for the disk: the labels do not fit."""
-    import numpy as np
-
-    rng = np.random.default_rng(0)
-    np.save(
-        tmp_path / "blobs.npy", np.repeat(np.eye(4) * 9, 30, axis=0) + rng.normal(size=(120, 4))
-    )
     call = ["cluster", "blobs.npy", "-k", "4", "-q", "--no-report", "-o", "run", *QUICK]
     done = subprocess.run(
         [sys.executable, "-c", FULL, "3000", *call],

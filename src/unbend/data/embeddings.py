@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError
 from safetensors.numpy import load_file, save
 
+from unbend.data.pixels import hash_sample
 from unbend.exceptions import UnbendWarning
 from unbend.progress import Progress, Tick, silent
 
@@ -145,18 +146,7 @@ def hash_samples(X: NDArray[Any]) -> list[str]:
     >>> a == b, a == c
     (True, False)
     """
-    kind = f"{X.dtype.str}{X.shape[1:]}".encode()
-    return [
-        hashlib.blake2b(np.ascontiguousarray(x).data, digest_size=_WIDTH, person=_person(kind))
-        .digest()
-        .hex()
-        for x in X
-    ]
-
-
-def _person(kind: bytes) -> bytes:
-    """Sixteen bytes that stand for shape and dtype."""
-    return hashlib.blake2b(kind, digest_size=16).digest()
+    return [hash_sample(x) for x in X]  # as sources do: what they hashed is known here
 
 
 def _digest(text: str) -> bytes:

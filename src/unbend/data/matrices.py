@@ -12,12 +12,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unbend.data.columns import read_columns
+from unbend.data.pages import forget_pages
 
 __all__ = ["ARRAY_SUFFIXES", "check_samples", "read_array"]
 
 ARRAY_SUFFIXES = (".npy", ".npz", ".parquet", ".safetensors")
 _USUAL_NAMES = ("X", "embeddings", "features")
-_CHUNK = 1 << 24  # numbers looked at in one go
+_CHUNK = 1 << 20  # numbers looked at in one go
 _SAFETENSORS = {
     "F64": "<f8", "F32": "<f4", "F16": "<f2", "I64": "<i8", "I32": "<i4", "I16": "<i2",
     "I8": "i1", "U64": "<u8", "U32": "<u4", "U16": "<u2", "U8": "u1", "BOOL": "?",
@@ -170,6 +171,7 @@ def _check_finite(X: NDArray[Any], what: str) -> None:
             raise ValueError(
                 f"{what} has NaN or infinity, first in row {row}; remove or repair such rows"
             )
+        forget_pages(X)
 
 
 def _native(X: NDArray[Any]) -> NDArray[Any]:

@@ -333,7 +333,7 @@ def _short(path: Path) -> str:
 
 def _hash_of(X: NDArray[Any]) -> str:
     digest = hashlib.blake2b(f"{X.dtype.str}{X.shape}".encode(), digest_size=16)
-    step = max(1, (1 << 22) // X.shape[1])
+    step = max(1, (1 << 20) // X.shape[1])
     for start in range(0, len(X), step):
         digest.update(np.ascontiguousarray(X[start : start + step]).data)
         forget_pages(X)

@@ -22,7 +22,7 @@ from unbend.parameters import check_config
 from unbend.pretrain import METHODS, Trained, embed_all, train_encoder
 from unbend.progress import Progress, silent
 from unbend.runs import Log, RunDirectory, combined_hash, read_json, software
-from unbend.training import Checkpoints
+from unbend.training import Checkpoints, n_steps
 
 __all__ = ["PretrainResult", "pretrain"]
 
@@ -228,6 +228,7 @@ class _Job:
                     progress=progress,
                     checkpoints=Checkpoints(self.run.checkpoints / "training", every),
                     watch=self._watch(seed),
+                    watch_every=self._watch_every(),
                 )
         except (ValueError, TypeError, ImportError):
             self.run.abandon()  # wrong input leaves nothing behind
@@ -250,6 +251,12 @@ class _Job:
             return None
         chosen, y = self._scored(seed)
         return lambda network: {"kNN": knn_accuracy(embed_all(network, chosen), y, _k(y))}
+
+    def _watch_every(self) -> int:
+        """Twenty looks at a training, however long it is."""
+        own = self.config.pretrain
+        total = n_steps(len(self.samples), own.batch_size, own.epochs, own.min_steps, own.max_steps)
+        return max(1, total // 20)
 
     def _scored(self, seed: int) -> tuple[Tensor, NDArray[np.int64]]:
         """The samples that are scored, and their true labels."""

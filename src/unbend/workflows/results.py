@@ -64,7 +64,11 @@ def write_results(
         _write_thumbnails(run, source.X, labels)
     table = _compare(inputs, labels, log.seconds.get("training", 0.0)) if compare else None
     run.write_json("manifest.json", _manifest(model, inputs, labels, identity, log))
-    page = write_report(run.path, y=source.y, classes=source.classes) if report else None
+    page = None
+    if report:
+        progress(Tick("report", 0, 1))
+        page = write_report(run.path, y=source.y, classes=source.classes)
+        progress(Tick("report", 1, 1))
     return table, scores, page
 
 

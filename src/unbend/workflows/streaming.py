@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import mmap
 from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from unbend.data.pages import forget_pages
 
 __all__ = ["CHUNK_NUMBERS", "chunks"]
 
@@ -23,13 +24,4 @@ def chunks(X: NDArray[Any]) -> Iterator[tuple[slice, NDArray[Any]]]:
     for start in range(0, len(X), size):
         rows = slice(start, min(start + size, len(X)))
         yield rows, np.array(X[rows])
-        _forget(X)
-
-
-def _forget(X: Any) -> None:
-    """Give back the pages of a memory map that were read; they would count as our memory."""
-    # Only maps that are shared with their file: a private one would lose what was written to it.
-    if isinstance(X, np.memmap) and X.mode in ("r", "r+"):
-        mapped = getattr(X, "_mmap", None)
-        if isinstance(mapped, mmap.mmap) and hasattr(mmap, "MADV_DONTNEED"):
-            mapped.madvise(mmap.MADV_DONTNEED)
+        forget_pages(X)
