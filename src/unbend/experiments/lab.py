@@ -13,7 +13,7 @@ from unbend import baselines
 from unbend.config import PRESETS
 from unbend.experiments import stages
 from unbend.experiments.memory import Arrays, remember
-from unbend.experiments.problem import Problem
+from unbend.experiments.problem import Problem, hash_array
 from unbend.metrics import Scores, chance_scores, clustering_scores
 from unbend.networks import Network, build_network
 from unbend.progress import Progress, Tick, console_progress, silent
@@ -129,10 +129,16 @@ class Lab:
     def classic(self, method: str, X: NDArray[Any], seed: int) -> Found:
         """A method of the benchmark's list on vectors, or on images made flat."""
         flat = X.reshape(len(X), -1).astype(np.float64)
-        begin = time.perf_counter()
-        labels = baselines.METHODS[method](self.problem.k, random_state=seed).fit(flat).labels_
-        self.progress(Tick(method, 1, 1))
-        return Found(labels, flat, time.perf_counter() - begin)
+        model = baselines.METHODS[method](self.problem.k, random_state=seed)
+
+        def work() -> Arrays:
+            begin = time.perf_counter()
+            labels = model.fit(flat).labels_
+            self.progress(Tick(method, 1, 1))
+            return _pack(labels, flat[:0], time.perf_counter() - begin)
+
+        key = [method, model.get_params(), hash_array(flat), seed]
+        return _unpack(remember("classics", key, work, cached=self.cached))._replace(Z=flat)
 
     def features(self, seed: int) -> NDArray[np.float64]:
         """Z after stage 1."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,14 @@ from unbend.config import PRESETS, Config, preset_for
 from unbend.data import open_source, prepare
 from unbend.networks import resolve_backbone
 
-__all__ = ["Problem", "halve_odd_classes", "open_problem", "pairs_of_digits", "seeds_of"]
+__all__ = [
+    "Problem",
+    "hash_array",
+    "halve_odd_classes",
+    "open_problem",
+    "pairs_of_digits",
+    "seeds_of",
+]
 
 SCALES = ("small", "full")
 SMALL_N = 2000  # samples of larger sets that the scale "small" takes
@@ -35,12 +43,10 @@ class Problem:
         """Number of true classes."""
         return len(np.unique(self.y))
 
-    @property
+    @cached_property
     def fingerprint(self) -> str:
         """Hash of the samples."""
-        array = np.ascontiguousarray(self.X)
-        head = f"{array.shape}{array.dtype}".encode()
-        return hashlib.sha256(head + array.tobytes()).hexdigest()
+        return hash_array(self.X)
 
     def with_config(self, changes: dict[str, Any]) -> Problem:
         """The same samples with other settings."""
@@ -96,6 +102,14 @@ def _problem(name: str, split: str, X: NDArray[Any], y: NDArray[np.int64], prese
         "views.n_neighbors": min(config.views.n_neighbors, max(1, len(X) // 20)),
     }
     return Problem(name, split, X, y, config.override(changes))
+
+
+def hash_array(X: NDArray[Any]) -> str:
+    """SHA-256 of shape, kind and content."""
+    array = np.ascontiguousarray(X)
+    digest = hashlib.sha256(f"{array.shape}{array.dtype}".encode())
+    digest.update(memoryview(array).cast("B"))
+    return digest.hexdigest()
 
 
 def halve_odd_classes(problem: Problem, seed: int = 0) -> Problem:
