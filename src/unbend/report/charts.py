@@ -113,7 +113,6 @@ def spectrum_chart(spectrum: dict[str, Any]) -> dict[str, Any]:
         label=f"Eigenvalues of Γ; {text}",
         x_label="number",
         marks=marks,
-        zero=False,
         whole_x=True,
     )
 

@@ -43,7 +43,7 @@ def principal_components(
 
     Examples
     --------
-    >>> found = principal_components(np.array([[1.0, 0], [0.8, 0.6], [0.0, 0.1]]), 1, 2)
+    >>> found = principal_components(np.array([[1.0, 0], [0.9, 0.1], [0.0, 0.2]]), 1, 2)
     >>> found[0].members.tolist()
     [0, 1]
     """
