@@ -33,6 +33,7 @@ from unbend.pretrain.method import Follower, Method
 from unbend.pretrain.registry import METHODS, build_method, fit_to_data
 
 BOUND = 0.15
+WARM_UP = 8  # images of the first round, which is not counted
 PARTS = ("data", "augmentation", "backbone", "other passes", "heads and loss", "update")
 
 
@@ -46,7 +47,7 @@ class Plan:
 
 
 FULL = Plan(batch=256, rounds=3, samples=10_000)
-QUICK = Plan(batch=64, rounds=2, samples=2_000)
+QUICK = Plan(batch=64, rounds=1, samples=2_000)
 
 
 @dataclass
@@ -166,12 +167,13 @@ def measure(plan: Plan) -> list[dict[str, Any]]:
     samples = torch.rand(plan.samples, 3, 32, 32, generator=generator)
     rivals, network, clock = contestants(samples), _network(samples), Clock()
     for number in range(plan.rounds + 1):
-        index = torch.randint(len(samples), (plan.batch,), generator=generator)
+        size = plan.batch if number else WARM_UP
+        index = torch.randint(len(samples), (size,), generator=generator)
         pair = torch.stack([samples[index], samples[index]])
         clock.run("backbone", lambda pair=pair: bare(network, pair))
         for rival in rivals.values():
             rival.step(index, number)
-        if number == 0:  # a warm-up
+        if number == 0:
             for watch in (clock, *(r.clock for r in rivals.values())):
                 watch.wall.clear()
                 watch.cpu.clear()

@@ -3,12 +3,14 @@
 import numpy as np
 import pytest
 import torch
+from tests.pretrain import killed
 
 from unbend import MLC, load
 from unbend.config import NetworkConfig
 from unbend.data import load_named
+from unbend.devices import make_fabric
 from unbend.networks import build_network, save_encoder
-from unbend.pretrain import load_backbone
+from unbend.pretrain import METHODS, load_backbone, train_encoder
 
 SHAPE = (1, 8, 8)
 SMALL = NetworkConfig(backbone="convnet", width=4, dim=8, head_width=16)
@@ -85,3 +87,17 @@ def test_mlc_runs_every_method(method):
 def test_wrong_pretrain_is_named():
     with pytest.raises(ValueError, match="`pretrain` of MLC must be one of tcr, simclr, moco"):
         MLC(3, pretrain="no/such/directory").fit(np.zeros((9, 4)))
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_half_precision_stays_close_to_full(method):
+    """Losses are computed in 32 bits even where the network is not: the first ones agree."""
+    found = {}
+    for precision in ("32-true", "bf16-mixed"):
+        fabric = make_fabric("cpu", precision)
+        trained = train_encoder(killed.samples(), killed.config(method), seed=3, fabric=fabric)
+        found[precision] = [row["loss"] for row in trained.history]
+        assert all(np.isfinite(found[precision]))
+        assert trained.network.mean.dtype == torch.float32
+    assert found["bf16-mixed"] != found["32-true"]  # it was really used
+    assert found["bf16-mixed"][0] == pytest.approx(found["32-true"][0], rel=0.1, abs=0.1)

@@ -115,6 +115,14 @@ def test_other_methods_train_the_backbone_and_then_start_the_head(method):
     assert [row["step"] for row in run.history] == [*range(10), *range(4)]
     assert all(row["loss"] == row["loss"] for row in run.history)
     assert run.network.backbone.training
+    assert run.warnings == []
+
+
+def test_a_collapse_is_said_at_the_end(monkeypatch):
+    """Views that are all alike: every feature comes to point one way."""
+    monkeypatch.setattr(ViewSampler, "__call__", lambda self, index: torch.ones(2, len(index), 12))
+    run = Run(method="simclr", epochs=2, head_steps=0)
+    assert any("the features of 'simclr' ended collapsed" in text for text in run.warnings)
 
 
 def test_the_start_of_the_head_leaves_the_backbone_alone():

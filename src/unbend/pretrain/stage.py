@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+import warnings
+from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -10,6 +13,7 @@ from torch.optim import SGD, AdamW, Optimizer
 
 from unbend.config import PretrainConfig
 from unbend.data import Batches, ViewSampler
+from unbend.exceptions import CollapseWarning
 from unbend.networks import Network
 from unbend.pretrain.encoder import load_backbone
 from unbend.pretrain.method import Method
@@ -31,6 +35,8 @@ from unbend.training import (
 )
 
 __all__ = ["pretrain"]
+
+_COLLAPSED = 0.01  # of the room between one direction and all of them
 
 
 def pretrain(
@@ -115,13 +121,16 @@ def _train(
         terms: Terms = trained([share(x) for x in method.draw(views, next(batches))])
         return terms
 
+    # The rate is what TCR maximises: where it falls, the step was wrong. Other methods come to
+    # their own rate by ways of their own; MoCo first turns away from its random queue as one.
+    floor = {} if isinstance(method, TotalCodingRate) else {"floor": 0.0}
     method.train()
-    return descend(
+    history = descend(
         compute,
         [optimizer],
         n_steps=total,
         lr_factor=lambda step: warmup_cosine(step, total, config.warmup),
-        guard=Guard(trained, [optimizer], method.stage, method.dim, config.eps_sq),
+        guard=Guard(trained, [optimizer], method.stage, method.dim, config.eps_sq, **floor),
         fabric=fabric,
         progress=progress,
         accumulate=config.accumulate,
@@ -133,6 +142,22 @@ def _train(
         record=record,
         unit=views.unit,
     )
+    if history:
+        _warn_of_collapse(history[-1], method, config)
+    return history
+
+
+def _warn_of_collapse(row: Mapping[str, Any], method: Method, config: PretrainConfig) -> None:
+    """Say so when a stage ends with features that all point one way."""
+    least = math.log1p(method.dim / config.eps_sq)
+    most = method.dim * math.log1p(1 / config.eps_sq)
+    if row["R"] - least < _COLLAPSED * (most - least):
+        warnings.warn(
+            f"{row['stage']}: the features of {config.method!r} ended collapsed (R = "
+            f"{row['R']:.1f}, rank {row['rank']}); try a smaller 'pretrain.lr' or more epochs",
+            CollapseWarning,
+            stacklevel=4,
+        )
 
 
 def _renewals(views: ViewSampler) -> range:
