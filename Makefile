@@ -64,6 +64,10 @@ results: digits figure1 $(RESULTS)  ## run them all (hours on two cores) and wri
 bench-objective: $(STAMP)  ## rates and projection against the usual formulas
 	$(BIN)/python -m benchmarks.objective
 
+.PHONY: bench-encode
+bench-encode: $(STAMP)  ## encoders against their bare networks
+	$(BIN)/python -m benchmarks.encode
+
 bench-labels: $(STAMP)  ## labels against scikit-learn, up to a million samples
 	$(BIN)/python -m benchmarks.labels
 

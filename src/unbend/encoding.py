@@ -74,6 +74,10 @@ class EncodedImages:
         self.images = _checked(images)
         self.cache = cache if encoder.cacheable else None
         self.progress = progress
+        if hashes is not None and len(hashes) != len(self.images):
+            raise ValueError(
+                f"`hashes` must be one for each of the {len(self.images)} images, got {len(hashes)}"
+            )
         self._hashes = hashes
         self.embeddings = self._get(
             encoder.cache_key, "encode", lambda part: np.asarray(self.images[part])

@@ -110,6 +110,11 @@ def test_functions_without_a_fingerprint_are_never_kept(data, cache):
     assert not cache.exists()
 
 
+def test_hashes_of_others_are_counted(data):
+    with pytest.raises(ValueError, match="one for each of the 90 images, got 1"):
+        embed_images(load_encoder(colours), data[0], hashes=["one"])
+
+
 def test_progress_counts_what_is_encoded(data):
     ticks = []
     EncodedImages(load_encoder(Counting()), data[0], cache=open_cache(), progress=ticks.append)
