@@ -275,15 +275,18 @@
       c.fill();
       return m;
     }
-    let visible = false;  // a map that nobody sees yet costs nothing
-    new IntersectionObserver((entries) => { visible = entries[entries.length - 1].isIntersecting || printing; if (visible) draw(); }, { rootMargin: "300px" }).observe(canvas);
+    let started = false;  // the page first, then the map
+    setTimeout(() => { started = true; draw(); }, 30);
     let kept = "", stamps = [];
     function markers() {  // drawn once for each size and choice
       const key = [view.z.toFixed(2), ratio, picked].join();
       if (key !== kept) { kept = key; stamps = Array.from({ length: D.k }, (_, q) => marker(q, picked === null || picked === q ? 0.85 : 0.1)); }
       return stamps;
     }
-    function draw() { if (!waiting && (visible || printing)) { waiting = true; requestAnimationFrame(paint); } }
+    function draw() {
+      if (printing) paint();
+      else if (started && !waiting) { waiting = true; requestAnimationFrame(paint); }
+    }
     function paint() {
       waiting = false;
       const night = dark(), marks = markers();
