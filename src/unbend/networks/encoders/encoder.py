@@ -111,7 +111,7 @@ class Encoder:
     def embed_all(self, images: Tensor, batch_size: int | None = None) -> Tensor:
         """Like :meth:`embed`, in batches of the size that is fast on the device."""
         batch_size = batch_size or default_batch_size(self.device)
-        return torch.cat([self.embed(part) for part in images.split(batch_size)])
+        return torch.cat([self.embed(part) for part in torch.split(images, batch_size)])
 
     def encode(
         self, images: Any, batch_size: int | None = None, progress: Progress = silent
