@@ -441,7 +441,6 @@ def test_what_was_decoded_before_an_interruption_is_kept(tmp_path, cache, monkey
 
 
 def build(folder: Path, cache: Path, answer: multiprocessing.Queue) -> None:
-    pixels.CHECKPOINT_SECONDS = 0.02
     names = list_images(folder).names
     answer.put("go")
     answer.put(pixels.open_pixels(folder, names, 64, cache, workers=0).decoded)
@@ -456,7 +455,8 @@ def start(folder: Path, cache: Path) -> tuple[multiprocessing.Process, multiproc
     return process, answer
 
 
-def test_kill_at_any_moment_leaves_a_good_cache(tmp_path, cache):
+def test_kill_at_any_moment_leaves_a_good_cache(tmp_path, cache, monkeypatch):
+    monkeypatch.setattr(pixels, "CHECKPOINT_SECONDS", 0.02)
     folder = fill(tmp_path / "photos", 300)
     for wait in (0.0, 0.03, 0.1):
         process, _ = start(folder, cache)

@@ -37,6 +37,8 @@ def write_all(folder: Path) -> dict[str, str]:
     columns = {f"c{j}": X[:, j] for j in range(5)}
     pq.write_table(pa.table(columns), folder / "wide.parquet")
     pq.write_table(pa.table({"id": list("abcdefg"), "v": list(X)}), folder / "list.parquet")
+    whole = {"id": list("abcdefg"), "a": np.arange(7), "b": np.arange(7)}
+    pq.write_table(pa.table(whole), folder / "whole.parquet")
     fixed = pa.FixedSizeListArray.from_arrays(pa.array(X.ravel()), 5)
     pq.write_table(pa.table({"v": fixed, "w": fixed}), folder / "fixed.parquet")
     asked = ["a.npy", "f.npy", "one.npz", "many.npz", "many.npz:X", "a.safetensors"]
@@ -45,6 +47,8 @@ def write_all(folder: Path) -> dict[str, str]:
 
 
 def test_every_form_gives_the_same_vectors(tmp_path):
+    write_all(tmp_path)
+    assert open_source(tmp_path / "whole.parquet").X.tolist() == [[i, i] for i in range(7)]
     found = {name: open_source(spec) for name, spec in write_all(tmp_path).items()}
     for name, source in found.items():
         np.testing.assert_array_equal(source.X, X, err_msg=name)
@@ -63,6 +67,7 @@ def test_arrays_and_tensors(given):
     np.testing.assert_array_equal(np.asarray(source.X, np.float32), X)
     assert source.name == "array"
     assert open_source(source) is source
+    assert open_source(source, labels=list("aabbccc")).y.tolist() == [0, 0, 1, 1, 2, 2, 2]
 
 
 @pytest.mark.parametrize("dtype", ["f2", "f4", "f8", ">f4", "i1", "u2", "i8", ">i4", "?", "g"])

@@ -64,9 +64,11 @@ def has_paths(path: Path) -> bool:
         raise ValueError(f"{str(path)!r} has no columns; store numbers or image paths")
     if "path" in schema.names:
         return _is_text(schema.field("path").type)
-    lists = any(pa.types.is_list(t) or pa.types.is_fixed_size_list(t) for t in schema.types)
-    floats = any(pa.types.is_floating(t) for t in schema.types)
-    return _is_text(schema.types[0]) and not lists and not floats
+    numbers = any(_is_list(kind) or pa.types.is_floating(kind) for kind in schema.types)
+    if numbers or not _is_text(schema.types[0]):
+        return False
+    first = _table(path, [schema.names[0]]).column(0)[:1].to_pylist()
+    return bool(first) and str(first[0]).lower().endswith(EXTENSIONS)
 
 
 def read_columns(path: Path, key: str | None = None, without: str | None = None) -> NDArray[Any]:

@@ -140,7 +140,7 @@ def open_source(
     """
     size = _check_options(image_size, max_broken)
     if isinstance(spec, Source):
-        return spec
+        return _with_labels(spec, labels, None)
     if not isinstance(spec, (str, Path)):
         X = check_samples(as_array(spec), "X")
         return _with_labels(_from_array(X, "array"), labels, None)
