@@ -32,6 +32,7 @@ from unbend.training import (
     Watch,
     agree,
     descend,
+    fused_for,
     gather,
     hash_of,
     n_steps,
@@ -96,6 +97,9 @@ def solve(
     network = build_network(tuple(samples.shape[1:]), config.network, seed)
     network.normalize_like(samples)
     synchronize(network)
+    if samples.ndim == 4:
+        # Convolutions take a quarter less time.
+        network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
     record = _record(checkpoints, config, seed, samples, fabric)
     trained: Any = fabric.setup_module(network)
     trained.mark_forward_method("features")
@@ -116,6 +120,8 @@ def solve(
         if views.neighbors.shape[1] and config.views.refresh:
             views.refresh(network.encode(samples).Z)
     history += linearize(trained, views, config.stage2, **tools)  # lines 3-9
+    # As a saved and loaded network computes.
+    network.to(memory_format=torch.contiguous_format)  # type: ignore[call-overload]
     observe(2, network)
     Z, C = (t.float().cpu() for t in network.encode(samples))
     labels = label_codes(  # line 10
@@ -208,7 +214,8 @@ def _optimizers(network: Network, config: Stage2Config) -> list[SGD]:
     feature = list(network.feature_head.parameters())
     if config.train_backbone:
         feature += list(network.backbone.parameters())
+    options: dict[str, Any] = {"momentum": config.momentum, "weight_decay": config.weight_decay}
     return [
-        SGD(params, config.lr, momentum=config.momentum, weight_decay=config.weight_decay)
+        SGD(params, config.lr, **options, fused=fused_for(params))
         for params in (feature, list(network.cluster_head.parameters()))
     ]

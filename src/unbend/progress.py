@@ -93,16 +93,16 @@ def tensorboard_progress(log_dir: str | Path) -> Iterator[Progress]:
         raise ImportError(
             f"TensorBoard is missing ({error}); run pip install 'unbend[tensorboard]'"
         ) from error
-    writer = SummaryWriter(str(log_dir))  # type: ignore[no-untyped-call]
+    writer = SummaryWriter(str(log_dir))
 
     def write(tick: Tick) -> None:
         for name, value in tick.values.items():
-            writer.add_scalar(f"{tick.stage}/{name}", value, tick.done)  # type: ignore[no-untyped-call]
+            writer.add_scalar(f"{tick.stage}/{name}", value, tick.done)
 
     try:
         yield write
     finally:
-        writer.close()  # type: ignore[no-untyped-call]
+        writer.close()
 
 
 def together(*listeners: Progress) -> Progress:

@@ -28,6 +28,7 @@ from unbend.training import (
     Terms,
     Watch,
     descend,
+    fused_for,
     n_steps,
     share,
     synchronize,
@@ -165,11 +166,11 @@ def _renewals(views: ViewSampler) -> range:
 
 
 def _optimizer(params: list[torch.nn.Parameter], config: PretrainConfig) -> Optimizer:
-    rate, decay = config.lr, config.weight_decay
+    rate, decay, fused = config.lr, config.weight_decay, fused_for(params)
     if config.optimizer == "lars":
         return LARS(params, rate, momentum=config.momentum, weight_decay=decay)
     if config.optimizer == "adam":
-        return AdamW(params, rate, (config.momentum, 0.999), weight_decay=decay)
+        return AdamW(params, rate, (config.momentum, 0.999), weight_decay=decay, fused=fused)
     if config.optimizer == "sgd":
-        return SGD(params, rate, momentum=config.momentum, weight_decay=decay)
+        return SGD(params, rate, momentum=config.momentum, weight_decay=decay, fused=fused)
     raise ValueError(f"`pretrain.optimizer` must be lars, adam or sgd, got {config.optimizer!r}")

@@ -7,7 +7,7 @@ from unbend.training.guard import Guard
 from unbend.training.lars import LARS
 from unbend.training.loop import Terms, Watch, descend
 from unbend.training.record import History, Record, hash_of
-from unbend.training.schedule import n_steps, warmup_cosine
+from unbend.training.schedule import fused_for, n_steps, warmup_cosine
 
 __all__ = [
     "Checkpoints",
@@ -19,6 +19,7 @@ __all__ = [
     "Watch",
     "agree",
     "descend",
+    "fused_for",
     "gather",
     "hash_of",
     "is_main",
