@@ -180,6 +180,14 @@ def test_data_without_labels_are_refused(tmp_path):
         open_problem(str(tmp_path / "x.npy"))
 
 
+def test_labels_of_a_file_are_found(tmp_path, tiny):
+    """An array called y beside X."""
+    np.savez(tmp_path / "x.npz", X=tiny.X.reshape(120, -1).astype(float), y=tiny.y)
+    problem = open_problem(str(tmp_path / "x.npz"))
+    assert np.array_equal(problem.y, tiny.y)
+    assert problem.config.preset == "vectors"
+
+
 def test_small_takes_evenly_from_the_classes():
     """A limit keeps as many of each class, and the caption says so."""
     problem = open_problem("digits", limit=100)

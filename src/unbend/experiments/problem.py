@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -25,6 +26,7 @@ __all__ = [
 ]
 
 SCALES = ("small", "full")
+_LABELS = ("y", "label", "labels", "class", "target")
 SMALL_N = 2000  # samples of larger sets that the scale "small" takes
 
 
@@ -149,10 +151,16 @@ def seeds_of(seeds: int | None, small: int, full: int, scale: str) -> range:
 
 def _load(spec: str) -> tuple[str, str, NDArray[Any], NDArray[np.int64]]:
     source = open_source(spec)
+    # A path brings its labels as folders, or as a column or array of a usual name.
+    for labels in ("folders",) if Path(spec).is_dir() else _LABELS:
+        if source.y is not None or not Path(spec).exists():
+            break
+        with suppress(ValueError, OSError):
+            source = open_source(spec, labels=labels)
     if source.y is None:
         raise ValueError(
-            f"{spec!r} has no true labels, and an experiment is scored; "
-            "name a set with classes, such as 'digits'"
+            f"{spec!r} has no true labels, and an experiment is scored; name a set such as "
+            "'digits', a folder with a sub-folder per class, or a file with labels 'y'"
         )
     return source.name, source.split, np.asarray(source.X), np.asarray(source.y, dtype=np.int64)
 
