@@ -1,7 +1,8 @@
 """Encoders against their bare networks, and where the time of encoding goes.
 
 Run as ``python -m benchmarks.encode [--quick] [--ways] [--json PATH]``. The bare network gets
-random tensors of the right shape, the encoder gets bytes; both take turns in this process. With
+random tensors of the right shape, the encoder gets bytes; both take turns in this process. Time
+is that of the processor, on one thread, so that other work on the machine does not count. With
 ``--ways`` also the ways to run one network on this machine. Exits with 1 if a target is missed.
 """
 
@@ -12,6 +13,7 @@ import copy
 import io
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -82,7 +84,7 @@ def measure_encoder(encoder: Encoder, rounds: int) -> dict[str, Any]:
         runs[f"encode {side}"] = partial(encoder.encode, images, BATCH)
         runs[f"preprocess {side}"] = partial(_infer, encoder.preprocess, torch.from_numpy(images))
         runs[f"decode {side}"] = partial(_decode, files)
-    seconds = time_in_turns(runs, rounds)
+    seconds = time_in_turns(runs, rounds, clock=time.process_time)
     return {
         "encoder": encoder.name if len(encoder.name) < 20 else Path(encoder.name).stem,
         "resolution": encoder.resolution,
@@ -111,7 +113,8 @@ def measure_ways(name: str, rounds: int) -> dict[str, float]:
     session = _onnx(plain, x)
     if session is not None:
         runs["folded, onnxruntime"] = partial(session.run, None, {"x": x.numpy()})
-    return {way: BATCH / s for way, s in time_in_turns(runs, rounds).items()}
+    seconds = time_in_turns(runs, rounds, clock=time.process_time)
+    return {way: BATCH / s for way, s in seconds.items()}
 
 
 def _infer(module: Callable[[Tensor], Any], x: Tensor) -> Any:
@@ -182,7 +185,9 @@ def targets(result: dict[str, Any]) -> list[Target]:
 
 def show(result: dict[str, Any], console: Console) -> None:
     """Print speeds, shares, then targets."""
-    table = Table(title=f"images/s in batches of {BATCH}, and shares of the time of a JPEG file")
+    table = Table(
+        title=f"images/s of one core, batches of {BATCH}; shares of the time of a JPEG file"
+    )
     headings = ("encoder", "pixels", "bare", "encode", "/ bare", "decoding", "preparing", "network")
     for heading in headings:
         table.add_column(heading, justify="left" if heading == "encoder" else "right")
@@ -207,10 +212,8 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--quick", action="store_true", help="EfficientNet-Lite only, few rounds")
     parser.add_argument("--ways", action="store_true", help="compare the ways to run one network")
     parser.add_argument("--json", metavar="PATH", help="write figures, machine and commit here")
-    parser.add_argument("--threads", type=int, help="threads of torch (default: its own choice)")
     options = parser.parse_args(arguments)
-    if options.threads:
-        torch.set_num_threads(options.threads)
+    torch.set_num_threads(1)
     console = Console(width=110)
     rounds = 3 if options.quick else 9
     result: dict[str, Any] = {"encoders": []}

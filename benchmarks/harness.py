@@ -27,7 +27,10 @@ __all__ = [
 
 
 def time_in_turns(
-    contestants: Mapping[str, Callable[[], object]], rounds: int, warm_up: bool = True
+    contestants: Mapping[str, Callable[[], object]],
+    rounds: int,
+    warm_up: bool = True,
+    clock: Callable[[], float] = time.perf_counter,
 ) -> dict[str, float]:
     """Median seconds of each contestant; they take turns, so a busy machine slows all alike."""
     if warm_up:
@@ -37,10 +40,10 @@ def time_in_turns(
     for _ in range(rounds):
         for name, run in contestants.items():
             _synchronize()
-            start = time.perf_counter()
+            start = clock()
             run()
             _synchronize()
-            seconds[name].append(time.perf_counter() - start)
+            seconds[name].append(clock() - start)
     return {name: statistics.median(values) for name, values in seconds.items()}
 
 
