@@ -463,6 +463,7 @@ def test_kill_at_any_moment_leaves_a_good_cache(tmp_path, cache, monkeypatch):
         time.sleep(wait)
         process.kill()
         process.join()
+    monkeypatch.undo()
     source = open_source(folder, cache_dir=cache, workers=0)
     assert len(source) == 300
     for path, x in zip(source.paths, source.X, strict=True):
