@@ -124,10 +124,15 @@ def output_options(function: F) -> F:
 def progress_for(quiet: bool) -> AbstractContextManager[Progress]:
     """Bars or lines on standard error, or nothing."""
     from unbend.progress import console_progress, silent
+    from unbend.workflows.processes import is_first
 
-    return nullcontext(silent) if quiet else console_progress()
+    return nullcontext(silent) if quiet or not is_first() else console_progress()
 
 
 def emit(result: Mapping[str, Any], text: str, as_json: bool) -> None:
-    """Print the result for a machine or for a person."""
+    """Print the result for a machine or for a person; of several processes the first speaks."""
+    from unbend.workflows.processes import is_first
+
+    if not is_first():
+        return
     click.echo(json.dumps(result, indent=2, ensure_ascii=False) if as_json else text)

@@ -116,6 +116,11 @@ class RunDirectory:
         self._discard_checkpoints()
         remove_leftovers(self.path)
 
+    def has_begun_results(self) -> bool:
+        """Whether :meth:`begin_results` was called, in this process or in one that died."""
+        state = self._state()
+        return state is not None and state.get("writing") is True
+
     def abandon(self) -> None:
         """Leave nothing behind of a run that this object began; one that it continued stays."""
         if self._made is None:

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unbend import __version__
+from unbend.devices import make_fabric
 from unbend.estimator import MLC, load
 from unbend.experiments.tables import Table
 from unbend.parameters import check_parameters
@@ -19,6 +20,7 @@ from unbend.progress import Progress, silent
 from unbend.runs import Log, RunDirectory, combined_hash, read_json
 from unbend.training import Checkpoints
 from unbend.workflows.inputs import Inputs, read_inputs
+from unbend.workflows.processes import is_first, n_processes
 from unbend.workflows.results import write_results
 
 __all__ = ["ClusterResult", "cluster", "default_out"]
@@ -130,7 +132,11 @@ def cluster(
     start = time.perf_counter()
     if resume and overwrite:
         raise ValueError("--resume and --overwrite contradict each other; give one of them")
-    run = RunDirectory(out or default_out(input), overwrite=overwrite, resume=resume)
+    # Under torchrun the first process owns the directory; the others only help to train.
+    leads = is_first()
+    run = RunDirectory(
+        out or default_out(input), overwrite=overwrite and leads, resume=resume or not leads
+    )
     model = MLC(
         n_clusters,
         preset=preset,
@@ -234,9 +240,17 @@ class _Job:
     ) -> ClusterResult:
         """Train or continue, then write everything."""
         self._check_count()
+        if not is_first():
+            return self._help(identity, start)
         try:
-            written = self.run.begin(identity)
-            self._train(identity, trained=written and (self.run.path / "model").is_dir())
+            self.run.begin(identity)
+            self._meet()
+            if self._trained():
+                self.model = load(self.run.path / "model")
+            else:
+                self._train()
+                self.run.begin_results(identity)
+                self.model.save(self.run.path / "model")
             with self.log.stage("writing"):
                 table, scores, page = write_results(
                     self.run,
@@ -256,6 +270,18 @@ class _Job:
         except OSError as error:
             raise self._no_room(error) from error
         self.run.finish()
+        return self._result(identity, start, scores=scores, report=page, table=table)
+
+    def _help(self, identity: dict[str, Any], start: float) -> ClusterResult:
+        """What the other processes of a torchrun do: train along, write nothing."""
+        self._meet()
+        if self._trained():
+            self.model = load(self.run.path / "model")
+        else:
+            self._train()
+        return self._result(identity, start, scores=None, report=None, table=None)
+
+    def _result(self, identity: dict[str, Any], start: float, **found: Any) -> ClusterResult:
         return ClusterResult(
             run=self.run.path,
             n_samples=self.inputs.n_samples,
@@ -263,10 +289,17 @@ class _Job:
             n_trained=identity["train_on"],
             n_broken=len(self.inputs.source.broken),
             seconds=time.perf_counter() - start,
-            scores=scores,
-            report=page,
-            table=table,
+            **found,
         )
+
+    def _meet(self) -> None:
+        """Wait until the first process has made the directory ready."""
+        if n_processes() > 1:
+            make_fabric(self.model.device, self.model.precision).barrier()
+
+    def _trained(self) -> bool:
+        """Whether an earlier process got as far as to the results."""
+        return self.run.has_begun_results() and (self.run.path / "model").is_dir()
 
     def _no_room(self, error: OSError) -> OSError:
         """A disk that fills up costs no more than what was not saved yet."""
@@ -286,10 +319,7 @@ class _Job:
                 f"-k {k} must be at most the {rows} samples to train on; take fewer clusters"
             )
 
-    def _train(self, identity: dict[str, Any], *, trained: bool) -> None:
-        if trained:
-            self.model = load(self.run.path / "model")
-            return
+    def _train(self) -> None:
         X = self.inputs.source.X
         if self.inputs.encoder is not None:
             self.model.set_params(encoder=self.inputs.encoder)
@@ -299,8 +329,6 @@ class _Job:
             samples = X if self.rows is None else np.asarray(X[self.rows])
             kept = Checkpoints(self.run.checkpoints / "training", every=_MINUTES)
             self.model.fit(samples, checkpoints=kept, progress=self.progress)
-        self.run.begin_results(identity)
-        self.model.save(self.run.path / "model")
 
 
 def _found(run: RunDirectory, identity: dict[str, Any], start: float) -> ClusterResult:
