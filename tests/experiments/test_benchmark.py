@@ -48,7 +48,8 @@ def test_real_cells_score_what_the_methods_give_and_a_failure_leaves_the_rest(bl
     assert rows["kmeans"]["ACC"] == f"{expected.acc:.3f}"
     assert rows["kmeans"]["AMI"] == f"{expected.ami:.3f}"
     assert float(rows["kmeans"]["peak MB"]) > 20
-    assert "`alpha` of LSR must be" in rows["lsr:alpha=-1"]["note"]
+    assert rows["lsr:alpha=-1"]["note"] == "1 of 1 failed [1]"
+    assert "[1] blobs, lsr:alpha=-1: ValueError: `alpha` of LSR must be" in table.notes[-1]
     assert rows["lsr:alpha=-1"]["ACC"] == ""
     assert "n = 80, split = all, 3 classes" in table.caption
     for name in ("benchmark.md", "benchmark.csv", "benchmark.png"):
@@ -70,7 +71,8 @@ def test_a_second_run_does_only_what_is_missing(blobs, tmp_path, monkeypatch):
     options = {"seeds": 2, "out": tmp_path / "out", "verbose": False}
     first = run(["kmeans", "tsc"], [spec], **options)
     assert len(calls) == 4
-    assert first.rows[1][-1] == "2 of 2 failed: ValueError: a / b"  # no bar breaks the markdown
+    assert first.rows[1][-1] == "2 of 2 failed [1]"
+    assert first.notes[-1] == "[1] blobs, tsc: ValueError: a | b"
     calls.clear()
     broken[0] = False
     run(["kmeans", "tsc"], [spec], **options)

@@ -150,9 +150,14 @@ COLUMNS = ["data", "method", "k", *SCORE_COLUMNS, "seconds", "peak MB", "note"]
 def _table(
     results: list[tuple[Samples, dict[str, list[Outcome]]]], n_seeds: int, encoder: str | None
 ) -> Table:
-    rows = []
+    rows, reasons = [], []
     for samples, found in results:
-        rows += [_row(samples, text, outcomes) for text, outcomes in found.items()]
+        for text, outcomes in found.items():
+            row, reason = _row(samples, text, outcomes)
+            if reason:  # below the table, where a long line squeezes no column
+                reasons.append(f"[{len(reasons) + 1}] {samples.name}, {text}: {reason}")
+                row[-1] += f" [{len(reasons)}]"
+            rows.append(row)
         rows.append(_chance_row(samples, found))
     seeds = f"{n_seeds} seeds, mean ± sd" if n_seeds > 1 else "1 seed"
     sets = "; ".join(samples.describe() for samples, _ in results)
@@ -160,23 +165,24 @@ def _table(
     notes = [
         "k is given to every method. Seconds are those of fit alone. Peak memory is that of a "
         "process of its own, libraries and data included.",
+        *reasons,
     ]
     return Table(caption, COLUMNS, rows, notes)
 
 
-def _row(samples: Samples, text: str, outcomes: list[Outcome]) -> list[str]:
+def _row(samples: Samples, text: str, outcomes: list[Outcome]) -> tuple[list[str], str]:
+    """The cells of a row, and why some of its seeds failed."""
     good = [outcome for outcome in outcomes if outcome.scores is not None]
-    failed = [outcome for outcome in outcomes if outcome.scores is None]
-    note = ""
-    if failed:
-        note = f"{len(failed)} of {len(outcomes)} failed: {failed[0].reason}".replace("|", "/")
+    failed = [outcome.reason for outcome in outcomes if outcome.scores is None]
+    note = f"{len(failed)} of {len(outcomes)} failed" if failed else ""
+    reason = "; ".join(dict.fromkeys(failed))
     if not good:
-        return [samples.name, text, "", "", "", "", "", "", "", note]
+        return [samples.name, text, "", "", "", "", "", "", "", note], reason
     scores = [outcome.scores for outcome in good if outcome.scores is not None]
     k = ", ".join(map(str, sorted({s.n_clusters for s in scores})))
     seconds = mean_sd([outcome.seconds for outcome in good], 1)
     memory = f"{max(outcome.peak_bytes for outcome in good) / 1e6:.0f}"
-    return [samples.name, text, k, *score_cells(scores), seconds, memory, note]
+    return [samples.name, text, k, *score_cells(scores), seconds, memory, note], reason
 
 
 def chance_of(samples: Samples, found: dict[str, list[Outcome]]) -> Scores | None:
