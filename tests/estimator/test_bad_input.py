@@ -32,7 +32,11 @@ WRONG_PARAMETERS = [
     ({"n_views": 0}, "`n_views` of MLC must be an integer >= 1, got 0; try 2"),
     ({"n_views": 1}, "stage 1 compares views of a sample and needs n_views >= 2, got 1"),
     ({"n_neighbors": -1}, "`n_neighbors` of MLC must be an integer >= 0, got -1"),
-    ({"pretrain": "magic"}, "`pretrain` of MLC must be one of tcr, none, got 'magic'"),
+    (
+        {"pretrain": "magic"},
+        "`pretrain` of MLC must be one of tcr, simclr, moco, vicreg, byol, swav, none or the "
+        "directory of an encoder, got 'magic'; try 'tcr'",
+    ),
     ({"pretrain_epochs": -1}, "`pretrain_epochs` of MLC must be an integer >= 0, got -1"),
     ({"epochs": 1.5}, "`epochs` of MLC must be an integer >= 0, got 1.5"),
     ({"batch_size": 1}, "`batch_size` of MLC must be an integer >= 2, got 1"),
