@@ -180,6 +180,24 @@ def test_data_without_labels_are_refused(tmp_path):
         open_problem(str(tmp_path / "x.npy"))
 
 
+def test_a_checkpoint_takes_the_place_of_stage_1(tmp_path, tiny, monkeypatch):
+    """The backbone after "stage 1" is the saved one, tensor by tensor."""
+    from unbend import MLC
+    from unbend.experiments import problem as module
+
+    settings = {"network.width": 4, "network.head_width": 16, "pretrain.min_steps": 2}
+    saved = MLC(3, dim=8, pretrain_epochs=1, epochs=0, settings=settings, random_state=7)
+    saved.fit(tiny.X).save(tmp_path / "model")
+    monkeypatch.setattr(module, "_load", lambda spec: ("tiny", "part", tiny.X, tiny.y))
+    found = open_problem("tiny", checkpoint=str(tmp_path / "model"))
+    assert found.config.network.width == 4
+    short = found.with_config({"network.dim": 8, "pretrain.head_steps": 1})
+    network = stages.stage1(short, 0).network
+    for name, value in saved._network.backbone.state_dict().items():
+        if "running" not in name and "tracked" not in name:
+            assert bool((network.backbone.state_dict()[name] == value).all())
+
+
 def test_labels_of_a_file_are_found(tmp_path, tiny):
     """An array called y beside X."""
     np.savez(tmp_path / "x.npz", X=tiny.X.reshape(120, -1).astype(float), y=tiny.y)

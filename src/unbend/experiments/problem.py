@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from unbend.config import PRESETS, Config, preset_for
 from unbend.data import open_source, prepare
 from unbend.networks import resolve_backbone
+from unbend.networks.encoders.own import read_own
 
 __all__ = [
     "Problem",
@@ -75,8 +76,10 @@ def open_problem(
     data : str, optional
         A named set or anything with labels that can be opened by path; digits at the scale
         ``"small"`` and ``full`` at the scale ``"full"`` by default.
-    encoder, checkpoint : str, optional
-        Replace images by the features of a pre-trained encoder, or of a stage 1 that was saved.
+    encoder : str, optional
+        Replace images by the features of a pre-trained encoder.
+    checkpoint : str, optional
+        An encoder that ``unbend pretrain`` saved: its backbone takes the place of stage 1.
     scale : {"small", "full"}
         ``"full"`` takes all samples and the paper's settings, made for a GPU; ``"small"`` takes at
         most ``limit`` samples, evenly from the classes, and the preset for small data.
@@ -89,11 +92,18 @@ def open_problem(
     if scale == "small" and len(X) > limit:
         rows = _even_rows(y, limit)
         X, y, split = X[rows], y[rows], f"{split}, {len(rows)} of {len(X)} samples"
-    if encoder or checkpoint:
-        source = str(encoder or checkpoint)
-        X, name = _embed(X, source), f"{name} seen by {Path(source).name}"
+    if encoder:
+        X, name = _embed(X, str(encoder)), f"{name} seen by {Path(encoder).name}"
     preset = "paper" if scale == "full" and np.ndim(X) > 2 else preset_for(_shape(X))
-    return _problem(name, split, X, y, preset)
+    problem = _problem(name, split, X, y, preset)
+    return problem.with_config(_from_checkpoint(str(checkpoint))) if checkpoint else problem
+
+
+def _from_checkpoint(checkpoint: str) -> dict[str, Any]:
+    """Settings that make stage 1 start from a saved encoder, as MLC does with ``pretrain=path``."""
+    saved = read_own(checkpoint).config  # its backbone fits no other network
+    network = {f"network.{k}": getattr(saved, k) for k in ("backbone", "width", "depth")}
+    return {**network, "pretrain.method": checkpoint}
 
 
 def _problem(name: str, split: str, X: NDArray[Any], y: NDArray[np.int64], preset: str) -> Problem:

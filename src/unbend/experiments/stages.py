@@ -23,6 +23,7 @@ from unbend.experiments.problem import Problem
 from unbend.experiments.provenance import commit, use_kept
 from unbend.labels import label_codes
 from unbend.networks import Network, build_network
+from unbend.pretrain import is_path
 from unbend.progress import Progress, silent
 from unbend.runs import read_model, write_model
 from unbend.training import History, Watch
@@ -145,8 +146,21 @@ def _watch(
 def _key(problem: Problem, seed: int) -> str:
     tree = problem.config.to_dict()
     tree.pop("stage2")
-    text = json.dumps([__version__, tree, seed, problem.fingerprint], sort_keys=True)
+    parts = [
+        __version__,
+        tree,
+        seed,
+        problem.fingerprint,
+        *_weights(problem.config.pretrain.method),
+    ]
+    text = json.dumps(parts, sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:24]
+
+
+def _weights(method: str) -> list[str]:
+    """Hashes of the weights, where stage 1 starts from a directory."""
+    files = sorted(Path(method).glob("*.safetensors")) if is_path(method) else []
+    return [hashlib.sha256(file.read_bytes()).hexdigest() for file in files]
 
 
 def _rebuild(problem: Problem, tensors: dict[str, torch.Tensor]) -> Network:
