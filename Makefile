@@ -68,6 +68,10 @@ bench-objective: $(STAMP)  ## rates and projection against the usual formulas
 bench-encode: $(STAMP)  ## encoders against their bare networks
 	$(BIN)/python -m benchmarks.encode
 
+.PHONY: bench-folder
+bench-folder: $(STAMP)  ## a folder clustered twice: the second run decodes and encodes nothing
+	$(BIN)/python -m benchmarks.folder
+
 bench-labels: $(STAMP)  ## labels against scikit-learn, up to a million samples
 	$(BIN)/python -m benchmarks.labels
 

@@ -1,0 +1,123 @@
+"""A folder of images clustered twice: how soon does the second run train?
+
+Run as ``python -m benchmarks.folder [--n 20000] [--side 64] [--encoder lite0@64] [--json PATH]``.
+Both runs are processes of their own with one cache, which is empty at first; the clock starts
+when the library is imported. Stage 1 is left out and stage 2 is short, so that the first run's
+time is nearly all decoding and encoding: a longer training would only make the share smaller.
+Exits with 1 if the target is missed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import multiprocessing
+import os
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from PIL import Image
+from rich.console import Console
+from rich.table import Table
+
+from benchmarks.harness import Target, write_json
+from unbend.progress import Tick
+
+BOUND = 0.05  # of the first run's time
+SETTINGS = {"pretrain.method": "none", "stage2.epochs": 1, "stage2.max_steps": 10}
+
+
+def write_images(folder: Path, n: int, side: int) -> None:
+    """JPEG files of smooth random pictures, a thousand to a sub-folder."""
+    rng = np.random.default_rng(0)
+    for i in range(n):
+        home = folder / f"{i // 1000:03}"
+        home.mkdir(parents=True, exist_ok=True)
+        coarse = Image.fromarray(rng.integers(0, 256, (6, 6, 3), dtype=np.uint8))
+        coarse.resize((side, side), Image.Resampling.BICUBIC).save(home / f"{i:06}.jpg", quality=90)
+
+
+def _cluster(folder: Path, out: Path, encoder: str, answer: Any) -> None:
+    """In a process of its own: cluster, and send the seconds at which each stage began."""
+    from unbend.workflows import cluster
+
+    began: dict[str, float] = {}
+    start = time.perf_counter()
+
+    def listen(tick: Tick) -> None:
+        began.setdefault(tick.stage, time.perf_counter() - start)
+
+    cluster(
+        folder,
+        out=out,
+        n_clusters=10,
+        encoder=encoder,
+        settings=SETTINGS,
+        report=False,
+        progress=listen,
+    )
+    answer.put({"began": began, "total": time.perf_counter() - start})
+
+
+def measure(folder: Path, home: Path, encoder: str) -> list[dict[str, Any]]:
+    """Both runs, one after the other, with a cache that only they have."""
+    os.environ["UNBEND_CACHE"] = str(home / "cache")  # inherited by the two processes
+    context = multiprocessing.get_context("spawn")
+    found = []
+    for number in (1, 2):
+        answer = context.Queue()
+        out = home / f"run {number}"
+        process = context.Process(target=_cluster, args=(folder, out, encoder, answer))
+        process.start()
+        process.join()
+        if process.exitcode != 0:
+            raise RuntimeError(f"run {number} ended with code {process.exitcode}")
+        found.append(answer.get(timeout=60))
+    if (home / "run 1" / "labels.csv").read_bytes() != (home / "run 2" / "labels.csv").read_bytes():
+        raise RuntimeError("the two runs gave different labels")
+    return found
+
+
+def show(result: dict[str, Any], console: Console) -> None:
+    """Print when each stage began, then the target."""
+    table = Table(title=f"{result['n']} images of {result['side']} pixels, {result['encoder']}")
+    for heading in ("run", "stage 2 begins, s", "ends, s", "stages before"):
+        table.add_column(heading, justify="left" if heading == "stages before" else "right")
+    for number, run in enumerate(result["runs"], 1):
+        before = {k: v for k, v in run["began"].items() if v < run["began"]["stage 2"]}
+        words = ", ".join(f"{stage} at {s:.2f}" for stage, s in before.items()) or "none"
+        table.add_row(str(number), f"{run['began']['stage 2']:.2f}", f"{run['total']:.2f}", words)
+    console.print(table)
+    target = result["target"]
+    verdict = "pass" if target["passed"] else "FAIL"
+    console.print(f"{target['name']}: {target['measured']:.3f} <= {target['bound']} {verdict}")
+
+
+def main(arguments: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--n", type=int, default=20_000, help="number of images")
+    parser.add_argument("--side", type=int, default=64, help="pixels of the images")
+    parser.add_argument("--encoder", default="lite0@64", help="as in unbend cluster")
+    parser.add_argument("--json", metavar="PATH", help="write figures, machine and commit here")
+    options = parser.parse_args(arguments)
+    console = Console(width=110)
+    with tempfile.TemporaryDirectory() as name:
+        home = Path(name)
+        console.print(f"writing {options.n} images ...")
+        write_images(home / "images", options.n, options.side)
+        runs = measure(home / "images", home, options.encoder)
+    result: dict[str, Any] = {"n": options.n, "side": options.side, "encoder": options.encoder}
+    share = runs[1]["began"]["stage 2"] / runs[0]["total"]
+    target = Target("second run's way to stage 2 / first run", share, BOUND, at_least=False)
+    result |= {"runs": runs, "target": target.as_dict()}
+    show(result, console)
+    if options.json:
+        write_json(options.json, result)
+    return 0 if target.passed else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
