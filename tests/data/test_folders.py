@@ -10,24 +10,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 from PIL import Image
+from tests.generators.folders import fill, picture, spoil
 
 from unbend.data import open_source, pixels, workers
 from unbend.data.decode import Decoded, read_image
 from unbend.data.folders import Broken, list_images
 from unbend.data.pixel_index import Index
-
-
-def picture(path: Path, seed: int = 0, size: int = 8) -> Path:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    values = np.random.default_rng(seed).integers(0, 256, (size, size, 3), np.uint8)
-    Image.fromarray(values).save(path, "PNG")
-    return path
-
-
-def fill(folder: Path, n: int) -> Path:
-    for i in range(n):
-        picture(folder / f"{i:04}.png", seed=i)
-    return folder
 
 
 @pytest.fixture
@@ -183,35 +171,14 @@ def test_a_cache_that_cannot_be_written(tmp_path):
 # ---------------------------------------------------------------- broken files
 
 
-def spoil(folder: Path) -> dict[str, str]:
-    """Twenty files that are no images; returns a word of the reason for each."""
-    good = (folder / "0000.png").read_bytes()
-    bomb = good[:16] + b"\0\1\0\0\0\1\0\0" + good[24:]  # 65,536 x 65,536 pixels
-    reasons = {}
-    for i in range(3):
-        for name, content, reason in [
-            (f"cut {i}.png", good[: len(good) // 2], ""),
-            (f"zero {i}.png", b"", "empty file"),
-            (f"text {i}.jpg", b"words, words", "not an image of a known format"),
-            (f"bomb {i}.png", bomb, ""),
-            (f"line\nbreak {i}.png", b"\0" * 50, "not an image of a known format"),
-        ]:
-            (folder / name).write_bytes(content)
-            reasons[name] = reason
-        (folder / f"x{i}.png").mkdir()
-        reasons[f"x{i}.png"] = "a folder, not an image"
-    for name in ("link 1.png", "link 2.png"):
-        (folder / name).symlink_to(folder / "gone")
-        reasons[name] = "link to nowhere"
-    return reasons
-
-
-def test_one_percent_of_broken_files_changes_nothing_else(tmp_path, cache):
-    folder = fill(tmp_path / "photos", 2000)
-    before = open_source(folder, image_size=8, cache_dir=cache)
+@pytest.mark.parametrize("n", [200, pytest.param(2000, marks=pytest.mark.slow)])
+def test_broken_files_change_nothing_else(tmp_path, cache, n):
+    folder = fill(tmp_path / "photos", n)
+    before = open_source(folder, image_size=8, cache_dir=cache, workers=0)
     reasons = spoil(folder)
     assert len(reasons) == 20
-    after = open_source(folder, image_size=8, cache_dir=tmp_path / "other", max_broken=0.01)
+    options = {"image_size": 8, "cache_dir": tmp_path / "other", "workers": 0}
+    after = open_source(folder, **options, max_broken=20 / n)
     assert {b.path for b in after.broken} == set(reasons)
     for path, reason in after.broken:
         assert reason
@@ -220,10 +187,13 @@ def test_one_percent_of_broken_files_changes_nothing_else(tmp_path, cache):
     assert after.names == before.names
     np.testing.assert_array_equal(after.X, before.X)
     assert after.hashes == before.hashes
-    again = open_source(folder, image_size=8, cache_dir=tmp_path / "other", max_broken=0.01)
+    again = open_source(folder, **options, max_broken=20 / n)
     assert (again.decoded, again.broken) == (0, after.broken)
-    with pytest.raises(ValueError, match=r"20 of 2020 files .*1\.0%, limit 0\.5%.*max_broken"):
-        open_source(folder, image_size=8, cache_dir=tmp_path / "other", max_broken=0.005)
+    share = f"{20 / (n + 20):.1%}"
+    with pytest.raises(
+        ValueError, match=rf"20 of {n + 20} files .*{share}, limit 0\.5%.*max_broken"
+    ):
+        open_source(folder, **options, max_broken=0.005)
 
 
 def test_what_may_pass_is_tried_again(tmp_path, cache, monkeypatch):
