@@ -46,7 +46,10 @@ WRONG_PARAMETERS = [
     ({"train_backbone": "yes"}, "`train_backbone` of MLC must be True or False, got 'yes'"),
     ({"settings": {"stage2.etta": 1}}, "unknown setting 'stage2.etta'; known here: eps_sq, eta"),
     ({"settings": {"stage2.lr": -1}}, "setting 'stage2.lr' must be > 0, got -1"),
-    ({"settings": {"pretrain.optimizer": "sgd"}}, "'pretrain.optimizer' must be one of lars, adam"),
+    (
+        {"settings": {"pretrain.optimizer": "sdg"}},
+        "'pretrain.optimizer' must be one of lars, adam, sgd",
+    ),
     ({"settings": 3}, "`settings` of MLC must be a dict, got 3"),
     ({"max_clusters": 2}, "`max_clusters` of MLC must be an integer >= 3, got 2; leave it out"),
     ({"n_clusters": "auto", "max_clusters": 29}, "max_clusters=29 of MLC must be at most .* = 28"),
