@@ -14,12 +14,14 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from unbend.devices import make_fabric
+from unbend.networks.encoders.onnx import OnnxNetwork, onnx_installed
 from unbend.networks.encoders.preprocess import Preprocessing
 from unbend.progress import Progress, Tick, silent
 
 __all__ = ["Encoder", "fingerprint_of"]
 
 PRECISIONS = ("32", "bf16")
+ENGINES = ("auto", "torch", "onnx")
 STAGE = "encode"
 
 
@@ -41,6 +43,10 @@ class Encoder:
     device : str, default="auto"
     precision : {"32", "bf16"}, optional
         None takes bf16 where it is faster, on GPUs that have it, and 32 bits elsewhere.
+    engine : {"torch", "onnx", "auto"}, default="torch"
+        What computes ``module``: torch, or onnxruntime, for the layers that it is known for, on
+        a CPU in 32 bits. ``"auto"`` takes onnxruntime where it can. Vectors are the same up to
+        rounding, hence the engine is no part of ``cache_key``.
     cacheable : bool, default=True
         False when nothing tells two such encoders apart: their embeddings are not kept.
     details : mapping, optional
@@ -57,6 +63,7 @@ class Encoder:
         pooling: str | None = None,
         device: str = "auto",
         precision: str | None = None,
+        engine: str = "torch",
         cacheable: bool = True,
         details: Mapping[str, Any] | None = None,
     ) -> None:
@@ -72,6 +79,10 @@ class Encoder:
         if isinstance(module, nn.Module):
             module.eval().requires_grad_(False)
             self.module = module.to(device=self.device, memory_format=torch.channels_last)  # type: ignore[call-overload]
+        self.engine = _engine(engine, self.device, self.precision)
+        self.network = self.module  # what `embed` calls
+        if self.engine == "onnx":
+            self._take_onnx(required=engine == "onnx")
         self._dim: int | None = None
 
     @property
@@ -100,7 +111,7 @@ class Encoder:
         """
         with torch.inference_mode(), self._autocast():
             x = self.preprocess(images.to(self.device))
-            h = torch.as_tensor(self.module(x))
+            h = torch.as_tensor(self.network(x))
         if h.ndim != 2 or len(h) != len(images):
             raise ValueError(
                 f"encoder {self.name!r} must return one vector per image, got shape "
@@ -153,6 +164,20 @@ class Encoder:
             "std": list(self.preprocess.std),
             "stem_padding": self.details.get("stem_padding"),
         }
+
+    def _take_onnx(self, required: bool) -> None:
+        size = self.preprocess.size
+        try:
+            if not isinstance(self.module, nn.Module) or size is None:
+                raise ValueError(
+                    f"engine 'onnx' needs a module and a fixed resolution, encoder {self.name!r} "
+                    "has not both; use engine='torch'"
+                )
+            self.network = OnnxNetwork(self.module, size)
+        except ValueError:  # a layer that is not known there: torch computes the same
+            if required:
+                raise
+            self.engine = "torch"
 
     def _autocast(self) -> AbstractContextManager[Any]:
         if self.precision == "32":
@@ -223,3 +248,24 @@ def _precision(precision: str | None, device: torch.device) -> str:
             f"`precision` of an encoder must be one of {', '.join(PRECISIONS)}, got {precision!r}"
         )
     return precision
+
+
+def _engine(engine: str, device: torch.device, precision: str) -> str:
+    """``"torch"`` or ``"onnx"``; a wish that cannot be met is an error, ``"auto"`` never is."""
+    if engine not in ENGINES:
+        raise ValueError(
+            f"`engine` of an encoder must be one of {', '.join(ENGINES)}, got {engine!r}"
+        )
+    if engine == "torch":
+        return "torch"
+    fits = device.type == "cpu" and precision == "32"
+    if engine == "auto":
+        return "onnx" if fits and onnx_installed() else "torch"
+    if not fits:
+        raise ValueError(
+            "engine 'onnx' of an encoder runs on device 'cpu' with precision '32', got "
+            f"{device.type!r} and {precision!r}; use engine='torch'"
+        )
+    if not onnx_installed():
+        raise ImportError("engine 'onnx' needs onnx and onnxruntime; pip install 'unbend[encoder]'")
+    return "onnx"

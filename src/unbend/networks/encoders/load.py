@@ -37,6 +37,7 @@ def load_encoder(
     pooling: str | None = None,
     device: str = "auto",
     precision: str | None = None,
+    engine: str = "auto",
     mean: tuple[float, ...] | None = None,
     std: tuple[float, ...] | None = None,
     stem_padding: int | None = None,
@@ -58,6 +59,9 @@ def load_encoder(
     device : str, default="auto"
     precision : {"32", "bf16"}, optional
         None takes what is faster.
+    engine : {"auto", "torch", "onnx"}, default="auto"
+        ``"auto"`` runs lite0 and lite2 on a CPU by onnxruntime, about twice as fast as torch, if
+        it is installed; all others are run by torch. Vectors are the same up to rounding.
     mean, std : tuple of float, optional
         Normalisation of pixels in [0, 1], in place of the encoder's own.
     stem_padding : int, optional
@@ -78,6 +82,13 @@ def load_encoder(
         raise ValueError(f"`resolution` of load_encoder must be an integer >= 1, got {resolution}")
     load, target = _find(encoder)
     options: dict[str, Any] = {"resolution": resolution, "device": device, "precision": precision}
+    if load is load_lite:
+        options["engine"] = engine
+    elif engine not in ("auto", "torch"):
+        raise ValueError(
+            f"`engine` of load_encoder must be 'auto' or 'torch' for {target!r}, got {engine!r}; "
+            "'onnx' is for lite0 and lite2"
+        )
     if load is load_huggingface:
         options["pooling"] = pooling
     elif pooling is not None and not (load is load_lite and pooling == "mean"):
