@@ -1,8 +1,9 @@
 """Encoders against their bare networks, and where the time of encoding goes.
 
-Run as ``python -m benchmarks.encode [--quick] [--ways] [--json PATH]``. The bare network gets
-random tensors of the right shape, the encoder gets bytes; both take turns in this process. Time
-is that of the processor, on one thread, so that other work on the machine does not count. With
+Run as ``python -m benchmarks.encode [--quick] [--ways] [--threads N] [--json PATH]``. The bare
+network gets random tensors of the right shape and layout, by the fastest engine there is for it
+(torch or onnxruntime); the encoder gets bytes; all take turns in this process. On one thread, the
+default, time is that of the processor, so that other work on the machine does not count. With
 ``--ways`` also the ways to run one network on this machine. Exits with 1 if a target is missed.
 """
 
@@ -15,7 +16,6 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
@@ -31,6 +31,7 @@ from torch import Tensor, nn
 
 from benchmarks.harness import Target, time_in_turns, write_json
 from unbend.networks import Encoder, load_encoder
+from unbend.networks.encoders.onnx import OnnxNetwork, onnx_installed
 from unbend.networks.resnet import ResNet18
 
 SIDES = (32, 256)  # pixels of the pictures: enlarged for every encoder, and shrunk
@@ -77,17 +78,21 @@ def measure_encoder(encoder: Encoder, rounds: int) -> dict[str, Any]:
     size = encoder.preprocess.size
     assert size is not None
     x = torch.randn(BATCH, 3, *size).contiguous(memory_format=torch.channels_last)
-    runs: dict[str, Callable[[], object]] = {"bare": partial(_infer, encoder.module, x)}
+    runs: dict[str, Callable[[], object]] = {"bare torch": partial(_infer, encoder.module, x)}
+    if encoder.engine == "onnx":
+        runs["bare onnx"] = partial(encoder.network, x.contiguous())
     for side in SIDES:
         images = pictures(side)
         files = [_jpeg(image) for image in images]
         runs[f"encode {side}"] = partial(encoder.encode, images, BATCH)
         runs[f"preprocess {side}"] = partial(_infer, encoder.preprocess, torch.from_numpy(images))
         runs[f"decode {side}"] = partial(_decode, files)
-    seconds = time_in_turns(runs, rounds, clock=time.process_time)
+    seconds = time_in_turns(runs, rounds, clock=_clock())
+    seconds["bare"] = min(s for name, s in seconds.items() if name.startswith("bare "))
     return {
         "encoder": encoder.name if len(encoder.name) < 20 else Path(encoder.name).stem,
         "resolution": encoder.resolution,
+        "engine": encoder.engine,
         "seconds": seconds,
         "images_per_second": {name: BATCH / s for name, s in seconds.items()},
         "of_bare": {side: seconds["bare"] / seconds[f"encode {side}"] for side in SIDES},
@@ -110,10 +115,11 @@ def measure_ways(name: str, rounds: int) -> dict[str, float]:
     compiled = _compiled(folded, last)
     if compiled is not None:
         runs["folded, channels last, torch.compile"] = partial(_infer, compiled, last)
-    session = _onnx(plain, x)
-    if session is not None:
-        runs["folded, onnxruntime"] = partial(session.run, None, {"x": x.numpy()})
-    seconds = time_in_turns(runs, rounds, clock=time.process_time)
+    if onnx_installed():
+        runs["folded, onnxruntime"] = partial(OnnxNetwork(plain, (side, side)), x)  # type: ignore[arg-type]
+    else:
+        print("onnxruntime is left out: onnx or onnxruntime is not installed", file=sys.stderr)
+    seconds = time_in_turns(runs, rounds, clock=_clock())
     return {way: BATCH / s for way, s in seconds.items()}
 
 
@@ -138,28 +144,9 @@ def _compiled(module: nn.Module, x: Tensor) -> Any:
     return compiled
 
 
-def _onnx(module: nn.Module, x: Tensor) -> Any:
-    """None where onnx or onnxruntime is not installed."""
-    if find_spec("onnx") is None or find_spec("onnxruntime") is None:
-        print("onnxruntime is left out: onnx or onnxruntime is not installed", file=sys.stderr)
-        return None
-    import onnxruntime
-
-    file = io.BytesIO()
-    with _quiet():
-        torch.onnx.export(module, (x,), file, input_names=["x"], dynamo=False)
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = torch.get_num_threads()
-    return onnxruntime.InferenceSession(file.getvalue(), options)
-
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-    import warnings
-
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        yield
+def _clock() -> Callable[[], float]:
+    """Time of the processor adds up over threads: with several of them only the wall's is right."""
+    return time.process_time if torch.get_num_threads() == 1 else time.perf_counter
 
 
 def _jpeg(image: NDArray[np.uint8]) -> bytes:
@@ -186,17 +173,32 @@ def targets(result: dict[str, Any]) -> list[Target]:
 def show(result: dict[str, Any], console: Console) -> None:
     """Print speeds, shares, then targets."""
     table = Table(
-        title=f"images/s of one core, batches of {BATCH}; shares of the time of a JPEG file"
+        title=f"images/s, threads: {result['threads']}, batches of {BATCH}; "
+        "shares of the time of a JPEG file"
     )
-    headings = ("encoder", "pixels", "bare", "encode", "/ bare", "decoding", "preparing", "network")
+    headings = (
+        "encoder",
+        "engine",
+        "pixels",
+        "bare",
+        "encode",
+        "/ bare",
+        "decoding",
+        "preparing",
+        "network",
+    )
     for heading in headings:
-        table.add_column(heading, justify="left" if heading == "encoder" else "right")
+        table.add_column(heading, justify="left" if heading in ("encoder", "engine") else "right")
     for row in result["encoders"]:
         for side in SIDES:
             seconds, speed = row["seconds"], row["images_per_second"]
             parts = [seconds[f"decode {side}"], seconds[f"preprocess {side}"], seconds["bare"]]
-            cells = [f"{row['encoder']}@{row['resolution']}", str(side), f"{speed['bare']:.1f}"]
-            cells += [f"{speed[f'encode {side}']:.1f}", f"{row['of_bare'][side]:.0%}"]
+            cells = [f"{row['encoder']}@{row['resolution']}", row["engine"], str(side)]
+            cells += [
+                f"{speed['bare']:.1f}",
+                f"{speed[f'encode {side}']:.1f}",
+                f"{row['of_bare'][side]:.0%}",
+            ]
             table.add_row(*cells, *(f"{part / sum(parts):.1%}" for part in parts))
     console.print(table)
     for way, speed in result.get("ways", {}).items():
@@ -211,12 +213,13 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--quick", action="store_true", help="EfficientNet-Lite only, few rounds")
     parser.add_argument("--ways", action="store_true", help="compare the ways to run one network")
+    parser.add_argument("--threads", type=int, default=1, metavar="N", help="default: 1")
     parser.add_argument("--json", metavar="PATH", help="write figures, machine and commit here")
     options = parser.parse_args(arguments)
-    torch.set_num_threads(1)
+    torch.set_num_threads(options.threads)
     console = Console(width=110)
     rounds = 3 if options.quick else 9
-    result: dict[str, Any] = {"encoders": []}
+    result: dict[str, Any] = {"threads": options.threads, "encoders": []}
     for encoder in encoders(options.quick):
         console.print(f"{encoder.name} ...")
         result["encoders"].append(measure_encoder(encoder, rounds))
