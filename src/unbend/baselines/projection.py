@@ -181,7 +181,8 @@ def _newton_direction(
 
     def product(v: Vector) -> Vector:
         v = v.ravel()
-        return diagonal * v + np.r_[M @ v[n:], M.T @ v[:n]]
+        out: Vector = diagonal * v + np.r_[M @ v[n:], M.T @ v[:n]]
+        return out
 
     H = LinearOperator((2 * n, 2 * n), matvec=product, dtype=np.float64)
     P = LinearOperator((2 * n, 2 * n), matvec=lambda v: v.ravel() / diagonal, dtype=np.float64)

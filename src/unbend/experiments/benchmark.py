@@ -150,7 +150,8 @@ COLUMNS = ["data", "method", "k", *SCORE_COLUMNS, "seconds", "peak MB", "note"]
 def _table(
     results: list[tuple[Samples, dict[str, list[Outcome]]]], n_seeds: int, encoder: str | None
 ) -> Table:
-    rows, reasons = [], []
+    rows: list[list[str]] = []
+    reasons: list[str] = []
     for samples, found in results:
         for text, outcomes in found.items():
             row, reason = _row(samples, text, outcomes)

@@ -120,7 +120,7 @@ def hash_array(X: NDArray[Any]) -> str:
     """SHA-256 of shape, kind and content."""
     array = np.ascontiguousarray(X)
     digest = hashlib.sha256(f"{array.shape}{array.dtype}".encode())
-    digest.update(memoryview(array).cast("B"))
+    digest.update(array.data.cast("B"))
     return digest.hexdigest()
 
 

@@ -14,7 +14,7 @@ from unbend.exceptions import UnbendWarning
 from unbend.labels.assign import canonical
 from unbend.labels.check import check_choices, check_positive, unit_rows
 from unbend.labels.choose import choose_n_clusters
-from unbend.labels.hierarchy import merge_clusters
+from unbend.labels.hierarchy import cut_tree, merge_clusters
 from unbend.labels.model import OUTLIER_QUANTILES, LabelModel
 from unbend.labels.paths import METHODS, Settings, choose_method, run_path
 from unbend.labels.prediction import Representatives
@@ -26,6 +26,9 @@ __all__ = ["label_codes"]
 
 # Samples whose outlier scores give the stored quantiles.
 _SCORED = 10_000
+# When more blocks than clusters are looked for, see _n_blocks.
+_STILL_LARGE = 0.5
+_SAMPLES_PER_BLOCK = 20
 
 
 def label_codes(
@@ -50,6 +53,9 @@ def label_codes(
     are clustered by Lloyd's iteration from pivots of a QR decomposition. One last step, the
     same for fitted and new samples, gives each sample its most probable cluster,
     :math:`\arg\max_q \sum_{j \in q} Γ_{xj}` over the stored representatives j.
+
+    Where Γ has more blocks than the clusters asked for, twice as many clusters are found and
+    merged by the coding length of their features (the paper does not merge).
 
     Parameters
     ----------
@@ -104,6 +110,10 @@ def label_codes(
     k = int(n_clusters) if selection is None else selection.chosen
     method = choose_method(method, len(C))
     reps, eigenvalues, spectral = run_path(method, C, k, settings)
+    n_blocks = _n_blocks(k, len(C), eigenvalues, selection)
+    if n_blocks > k:
+        reps, eigenvalues, spectral = run_path(method, C, n_blocks, settings)
+        reps, spectral = _merge(reps, spectral, C, Z, k, eps_sq)
     reps, labels = _classify(reps, C, progress)
     changed = None if spectral is None else float((labels != spectral).double().mean())
     reps, labels = _renumber(reps, labels)
@@ -119,7 +129,32 @@ def label_codes(
         outlier_quantiles=_outlier_quantiles(subspaces, Z, settings.seed),
         reassigned=changed,
         selection=selection,
+        n_blocks=n_blocks,
     )
+
+
+def _n_blocks(k: int, n: int, eigenvalues: Tensor, selection: ModelSelection | None) -> int:
+    """How many clusters to look for before merging to k.
+
+    A further eigenvalue that is still large says that Γ has more than k blocks. Asked for k
+    clusters, k-means in the space of k eigenvectors then joins blocks that have nothing in common.
+    Twice as many clusters, merged by coding length, do not.
+    """
+    more = len(eigenvalues) > k and float(eigenvalues[k]) > _STILL_LARGE
+    enough = n >= _SAMPLES_PER_BLOCK * 2 * k
+    return 2 * k if selection is None and k > 1 and more and enough else k
+
+
+def _merge(
+    reps: Representatives, spectral: Tensor | None, C: Tensor, Z: Tensor, k: int, eps_sq: float
+) -> tuple[Representatives, Tensor | None]:
+    """Merge the clusters of the representatives to k by the coding length of the features."""
+    blocks, _ = reps.classify(C)
+    moments, counts = second_moments(Z, blocks, reps.n_clusters)
+    groups = torch.from_numpy(cut_tree(merge_clusters(moments, counts, eps_sq), k))
+    groups = groups.to(reps.labels.device)
+    merged = replace(reps, labels=groups[reps.labels], n_clusters=k)
+    return merged, None if spectral is None else groups.to(spectral.device)[spectral]
 
 
 def _select(C: Tensor, Z: Tensor, max_clusters: int | None, s: Settings) -> ModelSelection:

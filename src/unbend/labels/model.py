@@ -48,6 +48,8 @@ class LabelModel:
         ``"landmarks"``, where only landmarks have a spectral cluster.
     selection : ModelSelection or None
         How the number of clusters was chosen, when it was.
+    n_blocks : int or None
+        Number of clusters before merging: more than ``n_clusters`` where Γ had more blocks.
     """
 
     labels: NDArray[np.int64]
@@ -60,6 +62,7 @@ class LabelModel:
     outlier_quantiles: dict[float, float]
     reassigned: float | None
     selection: ModelSelection | None = None
+    n_blocks: int | None = None
 
     def predict_proba(self, C_new: Tensor | NDArray[np.floating]) -> NDArray[np.float64]:
         """Probability of each cluster, shape (m, n_clusters), for new codes of shape (m, d)."""
@@ -116,6 +119,7 @@ class LabelModel:
             "eps_sq": self.subspaces.eps_sq,
             "outlier_quantiles": {str(q): s for q, s in self.outlier_quantiles.items()},
             "reassigned": self.reassigned,
+            "n_blocks": self.n_blocks,
             "selection": None if self.selection is None else asdict(self.selection),
         }
         return {name: t.contiguous() for name, t in tensors.items()}, meta
@@ -143,6 +147,7 @@ class LabelModel:
             outlier_quantiles={float(q): s for q, s in meta["outlier_quantiles"].items()},
             reassigned=meta["reassigned"],
             selection=None if selection is None else ModelSelection.from_dict(selection),
+            n_blocks=meta.get("n_blocks"),
         )
 
     def _codes(self, C_new: Tensor | NDArray[np.floating]) -> Tensor:

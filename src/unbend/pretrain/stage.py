@@ -22,6 +22,7 @@ from unbend.pretrain.tcr import HeadStart, TotalCodingRate
 from unbend.progress import Progress
 from unbend.training import (
     LARS,
+    RATE_FLOOR,
     Guard,
     History,
     Record,
@@ -124,14 +125,14 @@ def _train(
 
     # The rate is what TCR maximises: where it falls, the step was wrong. Other methods come to
     # their own rate by ways of their own; MoCo first turns away from its random queue as one.
-    floor = {} if isinstance(method, TotalCodingRate) else {"floor": 0.0}
+    floor = RATE_FLOOR if isinstance(method, TotalCodingRate) else 0.0
     method.train()
     history = descend(
         compute,
         [optimizer],
         n_steps=total,
         lr_factor=lambda step: warmup_cosine(step, total, config.warmup),
-        guard=Guard(trained, [optimizer], method.stage, method.dim, config.eps_sq, **floor),
+        guard=Guard(trained, [optimizer], method.stage, method.dim, config.eps_sq, floor=floor),
         fabric=fabric,
         progress=progress,
         accumulate=config.accumulate,

@@ -3,7 +3,7 @@
 from unbend.training.batch_norm import synchronize
 from unbend.training.checkpoints import Checkpoints
 from unbend.training.distributed import agree, gather, is_main, n_processes, share
-from unbend.training.guard import Guard
+from unbend.training.guard import RATE_FLOOR, Guard
 from unbend.training.lars import LARS
 from unbend.training.loop import Terms, Watch, descend
 from unbend.training.record import History, Record, hash_of
@@ -12,6 +12,7 @@ from unbend.training.schedule import fused_for, n_steps, warmup_cosine
 __all__ = [
     "Checkpoints",
     "Guard",
+    "RATE_FLOOR",
     "History",
     "LARS",
     "Record",

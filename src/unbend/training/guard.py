@@ -18,7 +18,9 @@ from unbend.networks import Head
 from unbend.training.distributed import n_processes
 from unbend.training.state import capture, put_back
 
-__all__ = ["Guard", "Trouble"]
+__all__ = ["RATE_FLOOR", "Guard", "Trouble"]
+
+RATE_FLOOR = 0.15  # share of the best rate below which features count as collapsed
 
 
 _NUMBERS = ("best_rate", "best_gain", "lr_factor", "n_restores", "_since_kept", "_skipped")
@@ -73,7 +75,7 @@ class Guard:
         eps_sq: float,
         *,
         every: int = 10,
-        floor: float = 0.15,
+        floor: float = RATE_FLOOR,
         caution: float = 0.3,
         max_restores: int = 5,
     ) -> None:
