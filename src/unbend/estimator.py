@@ -75,9 +75,10 @@ class MLC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseE
     ----------
     n_clusters : int or "auto", default="auto"
         Number of clusters, or let the spectrum of the learned membership decide.
-    preset : {"auto", "images", "vectors", "paper"}, default="auto"
+    preset : {"auto", "images", "vectors", "embeddings", "paper"}, default="auto"
         Where every knob that is not given here comes from. ``"auto"`` takes ``"images"`` or
-        ``"vectors"`` by the shape of X; ``"paper"`` is the paper's setting, made for a GPU.
+        ``"vectors"`` by the shape of X, or ``"embeddings"`` with an encoder; ``"paper"`` is the
+        paper's setting, made for a GPU.
     dim : int, optional
         d, the dimension of the features.
     backbone : str, optional
@@ -353,7 +354,9 @@ class MLC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseE
         self._n_features_out = self.config_.network.dim
 
     def _resolve(self, shape: tuple[int, ...], n: int) -> Config:
-        name = preset_for(shape) if self.preset == "auto" else self.preset
+        name = self.preset
+        if name == "auto":
+            name = preset_for(shape) if self.encoder is None else "embeddings"
         config = PRESETS[name]
         # In few samples "near" is soon everybody: a preset takes at most a twentieth of them.
         neighbors = min(config.views.n_neighbors, max(1, n // 20))

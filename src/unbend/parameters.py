@@ -122,6 +122,7 @@ _INNER_SHARE = _Rule(lambda v: _positive(v) and v < 1, "between 0 and 1", "leave
 _CONFIG_RULES: dict[str, _Rule] = {
     "views.n_views": _SIZE,
     "views.n_neighbors": _COUNT,
+    "views.metric": _one_of("euclidean", "cosine"),
     "views.refresh": _COUNT,
     "views.noise": _NOT_NEGATIVE,
     "views.source": _one_of(*_VIEWS),

@@ -50,7 +50,7 @@ def run(
         3,
         config(kind, **changes),
         seed=options.pop("seed", 0),
-        fabric=make_fabric("cpu"),
+        fabric=make_fabric("cpu", options.pop("precision", "32-true")),
         checkpoints=checkpoints,
         **options,
     )

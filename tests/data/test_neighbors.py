@@ -1,6 +1,7 @@
 import numpy as np
 import pytest
 import torch
+from sklearn.metrics.pairwise import cosine_similarity
 from sklearn.neighbors import NearestNeighbors
 
 from unbend.data import nearest_neighbors
@@ -66,3 +67,12 @@ def test_k_is_cut_to_the_other_rows(n, k, width):
     if width == n - 1:
         rest = [sorted({*range(n)} - {i}) for i in range(n)]
         assert found.sort(1).values.tolist() == rest
+
+
+def test_cosine_is_the_angle_seen_from_the_mean():
+    X = np.random.default_rng(0).normal(size=(60, 5)) * np.linspace(0.1, 9, 60)[:, None] + 3
+    centred = X - X.mean(0)
+    similarity = cosine_similarity(centred)
+    np.fill_diagonal(similarity, -2)
+    found = nearest_neighbors(torch.from_numpy(X), 4, metric="cosine")
+    np.testing.assert_array_equal(found, np.argsort(-similarity, axis=1)[:, :4])

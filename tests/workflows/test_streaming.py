@@ -43,21 +43,22 @@ for name in ("small", "large"):
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
 def test_predict_takes_no_more_memory_for_more_rows(tmp_path):
-    """18 MB more on disk, less than half of that in memory."""
+    """100 MB more on disk, less than a third of that in memory, most of it buffers filling up."""
     from unbend import MLC
 
     rng = np.random.default_rng(0)
     X = rng.normal(size=(300, 64)) + np.repeat(np.eye(3, 64) * 9, 100, axis=0)
     MLC(3, random_state=0, pretrain_epochs=2, epochs=2).fit(X).save(tmp_path / "run")
-    np.save(tmp_path / "small.npy", np.tile(X, (60, 1)).astype(np.float32))
-    np.save(tmp_path / "large.npy", np.tile(X, (300, 1)).astype(np.float32))
+    np.save(tmp_path / "small.npy", np.tile(X, (150, 1)).astype(np.float32))
+    np.save(tmp_path / "large.npy", np.tile(X, (1450, 1)).astype(np.float32))
     done = subprocess.run(
         [sys.executable, "-c", MEASURE], cwd=tmp_path, capture_output=True, text=True, timeout=500
     )
     assert done.returncode == 0, done.stderr
     small, large = map(float, done.stdout.split())
-    assert large - small < 9
+    assert large - small < 33
     with open(tmp_path / "large.csv") as file:
-        assert sum(1 for _ in file) == 90_001
+        assert sum(1 for _ in file) == 435_001

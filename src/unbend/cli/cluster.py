@@ -27,7 +27,12 @@ __all__ = ["command"]
 )  # fmt: skip
 @options.encoder_option()
 @click.option("--image-size", type=click.IntRange(min=4), help="Side that images are resized to.")
-@click.option("--preset", default="auto", show_default=True, help="auto, images, vectors or paper.")
+@click.option(
+    "--preset",
+    default="auto",
+    show_default=True,
+    help="auto, images, vectors, embeddings or paper.",
+)
 @options.seed_option
 @options.device_options
 @options.config_option

@@ -26,7 +26,12 @@ __all__ = ["command"]
     help="True labels, for a score on the way only: a column, a file, or the sub-folders.",
 )  # fmt: skip
 @click.option("--image-size", type=click.IntRange(min=4), help="Side that images are resized to.")
-@click.option("--preset", default="auto", show_default=True, help="auto, images, vectors or paper.")
+@click.option(
+    "--preset",
+    default="auto",
+    show_default=True,
+    help="auto, images, vectors, embeddings or paper.",
+)
 @options.seed_option
 @options.device_options
 @options.config_option

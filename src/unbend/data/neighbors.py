@@ -12,8 +12,18 @@ __all__ = ["nearest_neighbors"]
 _SHOWN_FROM = 5_000  # rows; fewer take no time worth showing
 
 
-def nearest_neighbors(X: Tensor, k: int, block: int = 1024, progress: Progress = silent) -> Tensor:
-    """Indices (n, k) of each row's k nearest other rows in the Euclidean distance.
+def nearest_neighbors(
+    X: Tensor,
+    k: int,
+    block: int = 1024,
+    progress: Progress = silent,
+    *,
+    metric: str = "euclidean",
+) -> Tensor:
+    """Indices (n, k) of each row's k nearest other rows.
+
+    ``metric`` is ``"euclidean"``, or ``"cosine"`` for the angle between rows as seen from their
+    mean, which suits embeddings: their length tells little about what they show.
 
     Exact, O(n²) time and O(block · n) memory. A row is never its own neighbour, even when the
     data hold copies of it; ``k`` is cut to ``n - 1``.
@@ -29,6 +39,8 @@ def nearest_neighbors(X: Tensor, k: int, block: int = 1024, progress: Progress =
     # The expansion below loses digits far from the origin, too many of them for float32.
     X = X.double() if X.device.type != "mps" else X.float()
     X = X - X.mean(0)
+    if metric == "cosine":
+        X = torch.nn.functional.normalize(X, dim=1)
     squared = X.square().sum(1)
     found = torch.empty(n, k, dtype=torch.long, device=X.device)
     room = X.new_empty(min(block, n), n)

@@ -47,7 +47,9 @@ class ViewSampler:
         self.samples = samples
         self.config = config
         self.generator = generator
-        self.neighbors = nearest_neighbors(samples, config.n_neighbors, progress=progress)
+        self.neighbors = nearest_neighbors(
+            samples, config.n_neighbors, progress=progress, metric=config.metric
+        )
         self._noise = config.noise * self._typical_distance() if config.noise else 0.0
 
     def __len__(self) -> int:

@@ -26,7 +26,7 @@ __all__ = ["label_codes"]
 
 # Samples whose outlier scores give the stored quantiles.
 _SCORED = 10_000
-# When more blocks than clusters are looked for, see _n_blocks.
+# When more blocks than clusters are looked for, see _may_have_more.
 _STILL_LARGE = 0.5
 _SAMPLES_PER_BLOCK = 20
 
@@ -54,7 +54,7 @@ def label_codes(
     same for fitted and new samples, gives each sample its most probable cluster,
     :math:`\arg\max_q \sum_{j \in q} Γ_{xj}` over the stored representatives j.
 
-    Where Γ has more blocks than the clusters asked for, twice as many clusters are found and
+    Where Γ has half as many blocks again as clusters are asked for, or more, twice as many clusters are found and
     merged by the coding length of their features (the paper does not merge).
 
     Parameters
@@ -110,10 +110,12 @@ def label_codes(
     k = int(n_clusters) if selection is None else selection.chosen
     method = choose_method(method, len(C))
     reps, eigenvalues, spectral = run_path(method, C, k, settings)
-    n_blocks = _n_blocks(k, len(C), eigenvalues, selection)
-    if n_blocks > k:
-        reps, eigenvalues, spectral = run_path(method, C, n_blocks, settings)
-        reps, spectral = _merge(reps, spectral, C, Z, k, eps_sq)
+    n_blocks = k
+    if selection is None and _may_have_more(k, len(C), eigenvalues):
+        finer = run_path(method, C, 2 * k, settings)
+        if float(finer[1][3 * k // 2 - 1]) > _STILL_LARGE:
+            n_blocks, (reps, eigenvalues, spectral) = 2 * k, finer
+            reps, spectral = _merge(reps, spectral, C, Z, k, eps_sq)
     reps, labels = _classify(reps, C, progress)
     changed = None if spectral is None else float((labels != spectral).double().mean())
     reps, labels = _renumber(reps, labels)
@@ -133,16 +135,16 @@ def label_codes(
     )
 
 
-def _n_blocks(k: int, n: int, eigenvalues: Tensor, selection: ModelSelection | None) -> int:
-    """How many clusters to look for before merging to k.
+def _may_have_more(k: int, n: int, eigenvalues: Tensor) -> bool:
+    """Whether it is worth looking for more blocks than k.
 
-    A further eigenvalue that is still large says that Γ has more than k blocks. Asked for k
-    clusters, k-means in the space of k eigenvectors then joins blocks that have nothing in common.
-    Twice as many clusters, merged by coding length, do not.
+    A further eigenvalue that is still large says that Γ has more than k blocks. With many more,
+    half as many again, k-means in the space of k eigenvectors joins blocks that have nothing in
+    common; twice as many clusters, merged by coding length, do not. With one or two more it finds
+    the better joints.
     """
     more = len(eigenvalues) > k and float(eigenvalues[k]) > _STILL_LARGE
-    enough = n >= _SAMPLES_PER_BLOCK * 2 * k
-    return 2 * k if selection is None and k > 1 and more and enough else k
+    return k > 1 and more and n >= _SAMPLES_PER_BLOCK * 2 * k
 
 
 def _merge(

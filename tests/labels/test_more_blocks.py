@@ -1,0 +1,45 @@
+"""Fewer clusters than the membership has blocks: found as blocks, then merged."""
+
+import numpy as np
+import torch
+from sklearn.metrics import adjusted_rand_score
+
+from unbend.labels import LabelModel, label_codes
+
+
+def _paired_blocks(pairs: int = 4, each: int = 90, seed: int = 0):
+    """Twice as many blocks of codes as groups; the features of a pair share their plane."""
+    rng = np.random.default_rng(seed)
+    blocks = np.repeat(np.arange(2 * pairs), each)
+    C = np.eye(2 * pairs)[blocks] + 0.05 * rng.normal(size=(len(blocks), 2 * pairs))
+    plane = rng.normal(size=(len(blocks), 2))
+    Z = np.zeros((len(blocks), 2 * pairs))
+    for i, block in enumerate(blocks):
+        Z[i, 2 * (block // 2) : 2 * (block // 2) + 2] = plane[i]
+    Z += 0.01 * rng.normal(size=Z.shape)
+    unit = lambda A: torch.from_numpy(A / np.linalg.norm(A, axis=1, keepdims=True))  # noqa: E731
+    return unit(C), unit(Z), blocks // 2
+
+
+def test_blocks_that_share_a_subspace_are_joined():
+    C, Z, y = _paired_blocks()
+    model = label_codes(C, Z, 4, eta=0.1)
+    assert model.n_blocks == 8
+    assert model.n_clusters == 4
+    assert adjusted_rand_score(y, model.labels) == 1.0
+    np.testing.assert_array_equal(model.predict(C), model.labels)
+    again = LabelModel.from_state(*model.state())
+    assert again.n_blocks == 8
+    np.testing.assert_array_equal(again.predict(C), model.labels)
+
+
+def test_one_block_more_is_left_to_the_eigenvectors():
+    C, Z, _ = _paired_blocks()
+    assert label_codes(C, Z, 7, eta=0.1).n_blocks == 7
+
+
+def test_as_many_blocks_as_clusters_are_left_alone():
+    C, Z, _ = _paired_blocks()
+    model = label_codes(C, Z, 8, eta=0.1)
+    assert model.n_blocks == 8
+    assert len(np.unique(model.labels)) == 8
