@@ -22,9 +22,9 @@ browser:
 demo: $(STAMP)  ## cluster 1,797 handwritten digits, beside k-means and spectral clustering
 	$(BIN)/unbend cluster digits -k 10 --compare --overwrite -o runs/digits
 
-# One thread: the problems of the tests are too small for two.
-test: lint browser  ## everything that CI runs
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m "not slow"
+# One thread a process: the problems of the tests are too small for two.
+test: lint browser docs  ## everything that CI runs
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m "not slow" -n 2
 
 test-slow: $(STAMP)  ## the long tests
 	$(BIN)/python -m pytest -m slow --timeout 3600

@@ -54,8 +54,9 @@ def label_codes(
     same for fitted and new samples, gives each sample its most probable cluster,
     :math:`\arg\max_q \sum_{j \in q} Γ_{xj}` over the stored representatives j.
 
-    Where Γ has half as many blocks again as clusters are asked for, or more, twice as many clusters are found and
-    merged by the coding length of their features (the paper does not merge).
+    Where Γ has half as many blocks again as clusters are asked for, or more, twice as many
+    clusters are found and merged by the coding length of their features (the paper does not
+    merge).
 
     Parameters
     ----------
