@@ -36,11 +36,12 @@ def nearest_neighbors(
     k = min(k, n - 1)
     if k < 1:
         return torch.empty(n, 0, dtype=torch.long, device=X.device)
-    # The expansion below loses digits far from the origin, too many of them for float32.
+    # The expansion below loses digits far from the origin, too many of them for float32; rows of
+    # length one are never far.
     X = X.double() if X.device.type != "mps" else X.float()
     X = X - X.mean(0)
     if metric == "cosine":
-        X = torch.nn.functional.normalize(X, dim=1)
+        X = torch.nn.functional.normalize(X, dim=1).float()
     squared = X.square().sum(1)
     found = torch.empty(n, k, dtype=torch.long, device=X.device)
     room = X.new_empty(min(block, n), n)
