@@ -74,7 +74,7 @@ def test_neighbour_views_are_a_fit_on_the_embeddings(data):
     X, _ = data
     vectors = load_encoder(colours).encode(X)
     through = MLC(3, encoder=colours, **SHORT).fit(X)
-    direct = MLC(3, **SHORT).fit(vectors)
+    direct = MLC(3, preset="embeddings", **SHORT).fit(vectors)
     np.testing.assert_array_equal(through.labels_, direct.labels_)
     np.testing.assert_array_equal(through.transform(X), direct.transform(vectors))
 
