@@ -152,7 +152,7 @@ class PretrainConfig:
     min_steps: int = 0  # small data: at least that many steps
     max_steps: int = 0  # large data: at most that many steps; 0 is no limit
     batch_size: int = 1024  # n_b
-    optimizer: str = "lars"  # lars | adam
+    optimizer: str = "lars"  # lars | adam | sgd
     lr: float = 0.3
     momentum: float = 0.9
     weight_decay: float = 1e-4
