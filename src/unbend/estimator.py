@@ -30,7 +30,7 @@ from unbend.networks import Encoder, build_network, load_encoder, resolve_backbo
 from unbend.networks.encoders.own import read_own
 from unbend.networks.network import Output
 from unbend.notebook import fitted_card
-from unbend.parameters import check_config, check_parameters
+from unbend.parameters import check_config, check_parameters, seed_of
 from unbend.pretrain import is_path
 from unbend.progress import Progress, console_progress, silent
 from unbend.runs import read_model, write_model
@@ -387,10 +387,7 @@ class MLC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseE
             kept = None if checkpoints is None else checkpoints.identity().get("seed")
             if kept is not None:
                 return int(kept)
-            return int(np.random.default_rng().integers(2**31))
-        if isinstance(self.random_state, (int, np.integer)):
-            return int(self.random_state)
-        return int(self.random_state.randint(2**31 - 1))
+        return seed_of(self.random_state)
 
     # ------------------------------------------------------------------ new samples
 

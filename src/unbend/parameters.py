@@ -11,7 +11,7 @@ import numpy as np
 
 from unbend.config import PRESETS, Config
 
-__all__ = ["check_config", "check_parameters"]
+__all__ = ["check_config", "check_parameters", "seed_of"]
 
 
 class _Rule(NamedTuple):
@@ -201,3 +201,12 @@ def check_config(config: Config) -> None:
             f"stage 1 compares views of a sample and needs n_views >= 2, got "
             f"{config.views.n_views}; take 2, or pretrain='none'"
         )
+
+
+def seed_of(random_state: Any) -> int:
+    """The seed that a ``random_state`` of scikit-learn's kinds stands for; None draws one."""
+    if random_state is None:
+        return int(np.random.default_rng().integers(2**31))
+    if isinstance(random_state, (int, np.integer)):
+        return int(random_state)
+    return int(random_state.randint(2**31 - 1))

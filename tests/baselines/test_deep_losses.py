@@ -7,11 +7,12 @@ import pytest
 import torch
 from tests.oracles.rates import coding_rate_oracle
 
-from unbend.baselines.cpp import CPP, coding_length
+from unbend.baselines.cpp import CPP
 from unbend.baselines.membership_rate import membership_rate
 from unbend.baselines.nmce import gumbel_softmax, nmce_objective
 from unbend.baselines.prodsc import prodsc_objective, self_expression
 from unbend.config import Stage2Config
+from unbend.labels.subspaces import coding_length
 
 
 def unit(*shape, seed=0):
@@ -154,17 +155,16 @@ def test_cpp_terms_do_not_see_signs():
 
 
 def test_coding_length_is_shortest_at_the_true_clusters():
-    """The formula on one cluster, and its minimum over k on three orthogonal lines."""
+    """CPP's rule for k: the formula on one cluster, and its minimum over three orthogonal lines."""
     Z = unit(10, 4)
     alone = (10 + 4) * 0.5 * coding_rate_oracle(Z.numpy(), 0.1)
-    assert coding_length(Z, torch.zeros(10, dtype=torch.int64)) == pytest.approx(alone, rel=1e-12)
+    one = torch.zeros(10, dtype=torch.int64)
+    assert coding_length(Z, one, 1, 0.1) == pytest.approx(alone, rel=1e-12)
     lines = torch.eye(3, dtype=torch.float64).repeat_interleave(40, 0)
     truth = torch.arange(3).repeat_interleave(40)
     lengths = {
-        "true": coding_length(lines, truth),
-        "merged": coding_length(lines, truth.clamp(max=1)),
-        "split": coding_length(lines, 2 * truth + torch.arange(120) % 2),
+        "true": coding_length(lines, truth, 3, 0.1),
+        "merged": coding_length(lines, truth.clamp(max=1), 2, 0.1),
+        "split": coding_length(lines, 2 * truth + torch.arange(120) % 2, 6, 0.1),
     }
     assert min(lengths, key=lengths.get) == "true"
-    with pytest.raises(ValueError, match="one for each of the 10 rows"):
-        coding_length(Z, truth)

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any, ClassVar
 
-import torch
 from torch import Tensor
 
 from unbend.baselines.codes import CodePeer
@@ -14,7 +12,7 @@ from unbend.config import Stage2Config
 from unbend.functional import doubly_stochastic, rate_reduction
 from unbend.training import Terms
 
-__all__ = ["CPP", "coding_length"]
+__all__ = ["CPP"]
 
 
 class CPP(CodePeer):
@@ -30,7 +28,7 @@ class CPP(CodePeer):
     Parameters
     ----------
     n_clusters : int, default=8
-        k. :func:`coding_length` is CPP's rule to compare values of k.
+        k. CPP's own rule to compare values of k is :func:`unbend.labels.subspaces.coding_length`.
     preset : {"auto", "images", "vectors", "paper"}, default="auto"
         Where every knob that is not given comes from, as in MLC.
     dim, backbone, pretrain_epochs, epochs, batch_size, eta, eps_sq : optional
@@ -122,34 +120,3 @@ class CPP(CodePeer):
         rates = rate_reduction(Z, Gamma, config.eps_sq)
         loss = -rates.delta + 0.5 * self.penalty * Gamma.square().sum()
         return Terms(loss, rates.R, rates.R_c, Z)
-
-
-def coding_length(Z: Tensor, labels: Tensor, eps_sq: float = 0.1) -> float:
-    r"""Nats to code the features cluster by cluster; CPP takes the k where it is smallest.
-
-    .. math:: \sum_j (m_j + d) \tfrac12 \log\det\Bigl(I + \frac{d}{\epsilon^2 m_j} Z_j^\top
-              Z_j\Bigr) - m_j \ln\frac{m_j}{m}
-
-    Parameters
-    ----------
-    Z : Tensor of shape (m, d)
-        Features on the unit sphere.
-    labels : Tensor of shape (m,)
-        Cluster of each.
-    eps_sq : float, default=0.1
-        ε².
-    """
-    m, d = Z.shape
-    if labels.shape != (m,):
-        raise ValueError(
-            f"`labels` of coding_length must be one for each of the {m} rows of Z, "
-            f"got shape {tuple(labels.shape)}"
-        )
-    Z = Z.double()
-    total = 0.0
-    for label in set(labels.tolist()):
-        part = Z[labels == label]
-        m_j = len(part)
-        rate = 0.5 * torch.logdet(torch.eye(d, dtype=Z.dtype) + d / (eps_sq * m_j) * part.T @ part)
-        total += (m_j + d) * float(rate) - m_j * math.log(m_j / m)
-    return total

@@ -20,7 +20,7 @@ from unbend.data import Scaling, ViewSampler, as_array, prepare
 from unbend.devices import make_fabric
 from unbend.networks import Network, build_network, resolve_backbone
 from unbend.networks.network import Output
-from unbend.parameters import check_config, check_parameters
+from unbend.parameters import check_config, check_parameters, seed_of
 from unbend.pretrain import pretrain
 from unbend.progress import Progress, console_progress, silent
 from unbend.training import History
@@ -94,7 +94,7 @@ class DeepPeer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
         samples, self._scaling = prepare(array)
         self.config_ = self._resolve(self._scaling.shape, len(array))
         check_config(self.config_)
-        seed = self._seed()
+        seed = seed_of(self.random_state)
         with console_progress() if self.verbose else nullcontext(silent) as progress:
             fabric = make_fabric(self.device, self.precision)
             generator = torch.Generator().manual_seed(seed)
@@ -172,14 +172,6 @@ class DeepPeer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
             if params.get(name) is not None
         }
         return config.override(changes).override(params["settings"] or {})
-
-    def _seed(self) -> int:
-        state = self.random_state
-        if state is None:
-            return int(np.random.default_rng().integers(2**31))
-        if isinstance(state, (int, np.integer)):
-            return int(state)
-        return int(state.randint(2**31 - 1))
 
     # ------------------------------------------------------------------ samples
 
