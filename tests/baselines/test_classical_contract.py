@@ -4,9 +4,19 @@ import numpy as np
 import pytest
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from unbend.baselines import DSSC, LSR, METHODS, SSCOMP, TSC, EnSC, KMeans, Spectral
+from unbend.baselines import (
+    DSSC,
+    LSR,
+    METHODS,
+    SSCOMP,
+    TSC,
+    EnSC,
+    KMeans,
+    LandmarkSpectral,
+    Spectral,
+)
 
-CLASSES = [EnSC, SSCOMP, LSR, TSC, DSSC, KMeans, Spectral]
+CLASSES = [EnSC, SSCOMP, LSR, TSC, DSSC, KMeans, Spectral, LandmarkSpectral]
 
 
 def _expected(estimator):
@@ -42,6 +52,7 @@ def test_scikit_learn_contract(estimator, check):
         (DSSC(eta2=0.0), "eta2"),
         (KMeans(n_init=0), "n_init"),
         (Spectral(random_state=-1), "random_state"),
+        (LandmarkSpectral(n_landmarks=0), "n_landmarks"),
     ],
 )
 def test_bad_parameters_are_named_with_a_remedy(estimator, word):

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from unbend.baselines.cpp import CPP
     from unbend.baselines.dssc import DSSC
     from unbend.baselines.ensc import EnSC
+    from unbend.baselines.landmark_spectral import LandmarkSpectral
     from unbend.baselines.lsr import LSR
     from unbend.baselines.mcr2 import MCR2
     from unbend.baselines.nmce import NMCE
@@ -28,6 +29,7 @@ __all__ = [
     "EnSC",
     "KMeans",
     "LSR",
+    "LandmarkSpectral",
     "MCR2",
     "METHODS",
     "Method",
@@ -46,6 +48,7 @@ _HOMES = {
     "EnSC": "ensc",
     "KMeans": "classics",
     "LSR": "lsr",
+    "LandmarkSpectral": "landmark_spectral",
     "MCR2": "mcr2",
     "NMCE": "nmce",
     "PRODSC": "prodsc",
@@ -77,6 +80,7 @@ class Method:
 METHODS: dict[str, Method] = {
     "kmeans": Method("KMeans", "k-means, ten starts"),
     "spectral": Method("Spectral", "spectral clustering of the nearest-neighbour graph"),
+    "landmark-spectral": Method("LandmarkSpectral", "spectral clustering through landmarks"),
     "ensc": Method("EnSC", "elastic-net self-expression"),
     "ssc-omp": Method("SSCOMP", "self-expression by orthogonal matching pursuit"),
     "lsr": Method("LSR", "least-squares self-expression"),

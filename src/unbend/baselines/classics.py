@@ -17,10 +17,12 @@ from unbend.baselines.rules import check_count, check_rules
 from unbend.baselines.selfexpression import spectral_labels
 from unbend.labels.assign import canonical
 
-__all__ = ["KMeans", "Spectral", "UMAPKMeans"]
+__all__ = ["Classic", "KMeans", "Spectral", "UMAPKMeans"]
 
 
-class _Classic(ClusterMixin, BaseEstimator):
+class Classic(ClusterMixin, BaseEstimator):
+    """Base of the methods that take vectors as they are; a child has ``_labels``."""
+
     labels_: NDArray[np.int64]
     n_features_in_: int
     n_clusters: int
@@ -44,7 +46,7 @@ class _Classic(ClusterMixin, BaseEstimator):
         return numbered
 
 
-class KMeans(_Classic):
+class KMeans(Classic):
     """scikit-learn's k-means under the contract of the peers.
 
     Parameters
@@ -77,7 +79,7 @@ class KMeans(_Classic):
         return self._kmeans(X, self.n_init)
 
 
-class Spectral(_Classic):
+class Spectral(Classic):
     """Spectral clustering of the graph of nearest neighbours.
 
     Neighbours by scikit-learn, each edge once or twice with weight ½ per direction, then the
@@ -121,7 +123,7 @@ class Spectral(_Classic):
         return spectral_labels(self.affinity_matrix_, self.n_clusters, self.random_state)
 
 
-class UMAPKMeans(_Classic):
+class UMAPKMeans(Classic):
     """UMAP, then k-means in its space: a strong habit of today's practice.
 
     Needs ``pip install 'unbend[peers]'``.

@@ -45,6 +45,7 @@ _RULES: dict[str, _Rule] = {
     "n_clusters": _whole(1, "try 10"),
     "n_init": _whole(1, "try 10"),
     "n_neighbors": _whole(1, "leave it out", optional=True),
+    "n_landmarks": _whole(1, "try 1000"),
     "n_nonzero": _whole(1, "try 10"),
     "max_iter": _whole(1, "leave it out"),
     "n_components": _whole(1, "try 10"),
