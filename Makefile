@@ -53,7 +53,8 @@ figure1: $(STAMP)  ## the paper's simulation over ten seeds
 	$(BIN)/unbend reproduce figure1 --seeds 10 -o runs/results
 
 # The figures and tables of the paper at their small scale, and the page that collects them.
-RESULTS := figure2 figure3 figure5 table2 table3 table4 table5 table6 table7 table8
+RESULTS := figure2 figure3 figure5 table2 table3 table4 table5 table6 table7 table8 \
+	fashion pretraining
 .PHONY: results $(RESULTS)
 $(RESULTS): $(STAMP)
 	$(BIN)/unbend reproduce $@ -o runs/results
