@@ -6,6 +6,7 @@ rate of stage 1, (6) how views are joined.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -81,6 +82,8 @@ def solve(
     checkpoints: Checkpoints | None = None,
     watch: Watching | None = None,
     make_views: Callable[..., ViewSampler] = ViewSampler,
+    generator: torch.Generator | None = None,
+    start: Network | None = None,
 ) -> Solution:
     """Run Algorithm 1 on scaled samples (n, p) or (n, c, h, w).
 
@@ -89,13 +92,16 @@ def solve(
     call gets there. With ``checkpoints`` the run goes on from the newest one and is kept there;
     on the CPU it then ends bit-equal to one that was never interrupted. ``watch`` looks on every
     few steps. ``make_views`` makes the views where they are not made of the samples alone.
+    From a copy of ``start``, a network that stage 1 has trained, the run begins at line 2; with
+    the ``generator`` that trained it, it ends as the run that was never split.
     """
+    if start is not None and checkpoints is not None:
+        raise ValueError("solve takes checkpoints or a start, not both; leave one of them out")
     observe = observe or (lambda stage, network: None)
     seed = int(agree(seed)[0]) if seed < 2**53 else seed
-    generator = torch.Generator().manual_seed(seed)
+    generator = generator or torch.Generator().manual_seed(seed)
     samples = samples.to(fabric.device)
-    network = build_network(tuple(samples.shape[1:]), config.network, seed)
-    network.normalize_like(samples)
+    network = _untrained(samples, config, seed) if start is None else copy.deepcopy(start)
     synchronize(network)
     if samples.ndim == 4:
         # Convolutions take a quarter less time.
@@ -112,8 +118,10 @@ def solve(
         "watch": watch and Watch(lambda stage, step: watch.call(stage, step, network), watch.every),
     }
 
-    observe(0, network)
-    history = pretrain(trained, views, config.pretrain, **tools)  # line 1
+    history: History = []
+    if start is None:
+        observe(0, network)
+        history += pretrain(trained, views, config.pretrain, **tools)  # line 1
     if not record.reached(STAGE_2):
         network.copy_feature_head()  # line 2
         observe(1, network)
@@ -136,6 +144,12 @@ def solve(
         progress=progress,
     )
     return Solution(network.cpu().eval(), Z, C, labels, history)
+
+
+def _untrained(samples: Tensor, config: Config, seed: int) -> Network:
+    network = build_network(tuple(samples.shape[1:]), config.network, seed)
+    network.normalize_like(samples)
+    return network
 
 
 def _record(

@@ -111,6 +111,80 @@ def test_shared_stages_are_algorithm_1(tiny):
     assert not np.array_equal(found.Z, work.mlc(0, random_start=True).Z)
 
 
+@pytest.mark.parametrize("random_start", [False, True])
+def test_the_tables_run_what_users_run(tiny, random_start):
+    """Stage 1 from the disk and then stage 2 is MLC.fit with that seed, to the bit."""
+    from unbend import MLC
+    from unbend.config import PRESETS
+
+    settings = lab._differences(tiny.config.to_dict(), PRESETS["images"].to_dict())
+    method = "none" if random_start else None
+    model = MLC(3, random_state=4, pretrain=method, settings=settings).fit(tiny.X)
+    Lab(tiny).start(4)
+    found = Lab(tiny).mlc(4, random_start=random_start)
+    assert np.array_equal(found.labels, model.labels_)
+    assert np.array_equal(found.Z, model.transform(tiny.X).astype(np.float32))
+
+
+def test_a_start_and_checkpoints_exclude_each_other(tiny, tmp_path):
+    """A checkpoint would be of another run."""
+    from unbend.algorithm import solve
+    from unbend.data import prepare
+    from unbend.devices import make_fabric
+    from unbend.training import Checkpoints
+
+    with pytest.raises(ValueError, match="checkpoints or a start, not both"):
+        solve(
+            prepare(tiny.X)[0],
+            3,
+            tiny.config,
+            seed=0,
+            fabric=make_fabric("cpu"),
+            start=Lab(tiny).start(0).network,
+            checkpoints=Checkpoints(tmp_path / "c"),
+        )
+
+
+def test_other_code_does_the_work_again(tiny, monkeypatch):
+    """What was kept is found by the source that made it."""
+    from unbend.experiments import memory
+
+    calls = []
+
+    def work():
+        calls.append(1)
+        return {"x": np.arange(3)}
+
+    for _ in range(2):
+        assert memory.remember("kind", ["key"], work)["x"].tolist() == [0, 1, 2]
+    assert len(calls) == 1
+    monkeypatch.setattr(memory, "code_hash", lambda *rooms: "other")
+    memory.remember("kind", ["key"], work)
+    assert len(calls) == 2
+
+
+def test_the_hash_of_the_code_is_of_names_and_contents(tmp_path, monkeypatch):
+    """A changed byte, a new file or another name gives another hash; the rest does not count."""
+    from unbend.experiments import provenance
+
+    home = tmp_path / "unbend"
+    (home / "room").mkdir(parents=True)
+    (home / "experiments").mkdir()
+    (home / "room" / "a.py").write_text("1")
+    (home / "one.py").write_text("1")
+    monkeypatch.setattr(provenance, "__file__", str(home / "experiments" / "provenance.py"))
+    hashed = provenance.code_hash.__wrapped__
+    seen = [hashed("room", "one.py")]
+    (home / "room" / "notes.txt").write_text("no code")
+    assert hashed("room", "one.py") == seen[0]
+    for file, text in (("room/a.py", "2"), ("room/b.py", ""), ("one.py", "11")):
+        (home / file).write_text(text)
+        seen.append(hashed("room", "one.py"))
+    (home / "room" / "b.py").rename(home / "room" / "c.py")
+    seen.append(hashed("room", "one.py"))
+    assert len(set(seen)) == 5
+
+
 def test_no_views_means_the_sample_itself(tiny):
     """Without augmentation the only view is the sample, to the bit of float32."""
     import torch

@@ -14,8 +14,8 @@ from unbend.config import PRESETS
 from unbend.experiments import stages
 from unbend.experiments.memory import Arrays, remember
 from unbend.experiments.problem import Problem, hash_array
+from unbend.experiments.provenance import PEERS
 from unbend.metrics import Scores, chance_scores, clustering_scores
-from unbend.networks import Network, build_network
 from unbend.progress import Progress, Tick, console_progress, silent
 
 __all__ = ["Found", "Lab", "NO_VIEWS", "listening"]
@@ -90,11 +90,12 @@ class Lab:
         ``changes`` are settings of stage 2 and of the views; ``random_start`` leaves stage 1 out.
         """
         first = seed if start is None else start
-        problem = self.problem.with_config(changes or {})
+        none = {"pretrain.method": "none"} if random_start else {}
+        problem = self.problem.with_config({**(changes or {}), **none})
 
         def work() -> Arrays:
-            network = self._random(first) if random_start else self.start(first).network
-            result = stages.stage2(problem, network, seed, progress=self.progress)
+            begin = None if random_start else self.start(first)
+            result = stages.stage2(problem, begin, seed, progress=self.progress)
             return _pack(result.labels, result.Z, result.seconds)
 
         key = ["mlc", problem.config.to_dict(), problem.fingerprint, first, seed, random_start]
@@ -124,7 +125,7 @@ class Lab:
 
         stage1 = self.problem.config.to_dict()
         key = [name, _plain(model), stage1, self.problem.fingerprint, first, seed]
-        return _unpack(remember("peers", key, work, cached=self.cached))
+        return _unpack(remember("peers", key, work, cached=self.cached, rooms=PEERS))
 
     def classic(self, method: str, X: NDArray[Any], seed: int) -> Found:
         """A method of the benchmark's list on vectors, or on images made flat."""
@@ -138,7 +139,8 @@ class Lab:
             return _pack(labels, flat[:0], time.perf_counter() - begin)
 
         key = [method, model.get_params(), hash_array(flat), seed]
-        return _unpack(remember("classics", key, work, cached=self.cached))._replace(Z=flat)
+        kept = remember("classics", key, work, cached=self.cached, rooms=PEERS)
+        return _unpack(kept)._replace(Z=flat)
 
     def features(self, seed: int) -> NDArray[np.float64]:
         """Z after stage 1."""
@@ -151,15 +153,6 @@ class Lab:
     def chance(self) -> Scores:
         """What random clusters of the true sizes score."""
         return chance_scores(self.problem.y, self.problem.y)
-
-    def _random(self, seed: int) -> Network:
-        """The network of stage 0."""
-        from unbend.data import prepare
-
-        samples, scaling = prepare(self.problem.X)
-        network = build_network(scaling.shape, self.problem.config.network, seed)
-        network.normalize_like(samples)
-        return network
 
 
 def listening(verbose: bool) -> AbstractContextManager[Progress]:

@@ -12,9 +12,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from unbend import __version__
 from unbend.data import default_cache_dir
-from unbend.experiments.provenance import commit, use_kept
+from unbend.experiments.provenance import ALGORITHM, code_hash, commit, use_kept
 from unbend.runs import read_model, write_model
 
 __all__ = ["Arrays", "remember"]
@@ -22,7 +21,14 @@ __all__ = ["Arrays", "remember"]
 Arrays = dict[str, NDArray[Any]]
 
 
-def remember(kind: str, key: Any, compute: Callable[[], Arrays], *, cached: bool = True) -> Arrays:
+def remember(
+    kind: str,
+    key: Any,
+    compute: Callable[[], Arrays],
+    *,
+    cached: bool = True,
+    rooms: tuple[str, ...] = ALGORITHM,
+) -> Arrays:
     """Named arrays of ``compute()``, or what it returned for this key before.
 
     Parameters
@@ -30,15 +36,17 @@ def remember(kind: str, key: Any, compute: Callable[[], Arrays], *, cached: bool
     kind : str
         Folder within the cache.
     key : JSON value
-        Everything the result depends on, beside the version of unbend.
+        Everything the result depends on, beside the code of ``rooms``.
     compute : callable
         Does the work.
     cached : bool
         False always does the work and keeps nothing.
+    rooms : tuple of str
+        Parts of the package whose source the result depends on; other source, another key.
     """
     if not cached:
         return compute()
-    text = json.dumps([__version__, key], sort_keys=True, default=str)
+    text = json.dumps([code_hash(*rooms), key], sort_keys=True, default=str)
     name = hashlib.sha256(text.encode()).hexdigest()[:24]
     place = Path(default_cache_dir()) / "experiments" / kind / name
     if place.is_dir():

@@ -2,15 +2,43 @@
 
 from __future__ import annotations
 
+import hashlib
 import shlex
 import subprocess
 import sys
 from functools import cache
 from pathlib import Path
 
-__all__ = ["command_line", "commit", "kept_from", "use_kept"]
+__all__ = ["ALGORITHM", "PEERS", "code_hash", "command_line", "commit", "kept_from", "use_kept"]
+
+# What the results of Algorithm 1 and of its peers depend on, beside data and settings.
+ALGORITHM = (
+    "functional",
+    "data",
+    "networks",
+    "training",
+    "pretrain",
+    "labels",
+    "algorithm.py",
+    "config.py",
+    "experiments/stages.py",
+)
+PEERS = (*ALGORITHM, "baselines")
 
 _kept: set[str] = set()
+
+
+@cache
+def code_hash(*rooms: str) -> str:
+    """SHA-256 of the source files of these rooms of the package: other code, other results."""
+    home, digest = Path(__file__).resolve().parents[1], hashlib.sha256()
+    for room in rooms:
+        files = sorted((home / room).rglob("*.py")) if (home / room).is_dir() else [home / room]
+        for file in files:
+            content = file.read_bytes()
+            digest.update(f"{file.relative_to(home).as_posix()} {len(content)}\n".encode())
+            digest.update(content)
+    return digest.hexdigest()
 
 
 def command_line() -> str:

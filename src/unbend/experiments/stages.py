@@ -9,32 +9,33 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
-from unbend import __version__
-from unbend.algorithm import linearize, solve
-from unbend.data import ViewSampler, default_cache_dir, prepare
+from unbend.algorithm import Watching, solve
+from unbend.data import default_cache_dir, prepare
 from unbend.devices import make_fabric
 from unbend.experiments.problem import Problem
-from unbend.experiments.provenance import commit, use_kept
-from unbend.labels import label_codes
+from unbend.experiments.provenance import ALGORITHM, code_hash, commit, use_kept
 from unbend.networks import Network, build_network
 from unbend.pretrain import is_path
 from unbend.progress import Progress, silent
 from unbend.runs import read_model, write_model
-from unbend.training import History, Watch
+from unbend.training import History
 
 __all__ = ["Outcome", "Stage1", "features", "stage1", "stage2"]
 
 
 class Stage1(NamedTuple):
-    """The network after stage 1 and the seconds that took when it ran."""
+    """Where stage 1 of a seed ended, and the seconds that took when it ran."""
 
     network: Network
+    seed: int
+    generator: Tensor  # its state, from which stage 2 of the same seed goes on
     seconds: float
 
 
@@ -61,28 +62,38 @@ def stage1(
     if cached and place.is_dir():
         tensors, values = read_model(place)
         use_kept(str(values.get("commit", "an earlier version")))
-        return Stage1(_rebuild(problem, tensors), float(values["seconds"]))
+        state = tensors.pop("generator")
+        return Stage1(_rebuild(problem, tensors), seed, state, float(values["seconds"]))
     start, found = time.perf_counter(), []
+    generator = torch.Generator().manual_seed(seed)
 
     def keep(stage: int, network: Network) -> None:
         if stage == 1:
-            found.append((copy.deepcopy(network).cpu().eval(), time.perf_counter() - start))
+            seconds = time.perf_counter() - start
+            network = copy.deepcopy(network).cpu().eval()
+            found.append(Stage1(network, seed, generator.get_state(), seconds))
 
     only = replace(problem.config, stage2=replace(problem.config.stage2, epochs=0))
-    samples, _ = prepare(problem.X)
-    fabric = make_fabric(device)
-    solve(samples, problem.k, only, seed=seed, fabric=fabric, progress=progress, observe=keep)
-    result = Stage1(*found[0])
+    solve(
+        prepare(problem.X)[0],
+        problem.k,
+        only,
+        seed=seed,
+        fabric=make_fabric(device),
+        progress=progress,
+        observe=keep,
+        generator=generator,
+    )
     if cached:
         place.parent.mkdir(parents=True, exist_ok=True)
-        tensors = dict(result.network.state_dict())
-        write_model(place, tensors, {"seconds": result.seconds, "commit": commit()})
-    return result
+        tensors = {**found[0].network.state_dict(), "generator": found[0].generator}
+        write_model(place, tensors, {"seconds": found[0].seconds, "commit": commit()})
+    return found[0]
 
 
 def stage2(
     problem: Problem,
-    network: Network,
+    first: Stage1 | None,
     seed: int,
     *,
     observe: Callable[[int, Network], None] | None = None,
@@ -91,41 +102,34 @@ def stage2(
 ) -> Outcome:
     """Lines 2-10 of Algorithm 1 from a copy of a network that stage 1 trained.
 
-    ``observe(epoch, network)`` is called before the first epoch and after every one.
+    Where both stages have the same seed, this is :class:`unbend.MLC` with that seed to the bit.
+    ``observe(epoch, network)`` is called before the first epoch and after every one. Without
+    ``first`` all of Algorithm 1 runs, with the stage 1 of the problem's settings.
     """
     config, start = problem.config, time.perf_counter()
-    network = copy.deepcopy(network)
-    samples, _ = prepare(problem.X)
-    fabric = make_fabric(device)
-    samples, network = samples.to(fabric.device), network.to(fabric.device)
     generator = torch.Generator().manual_seed(seed)
-    views = ViewSampler(samples, config.views, generator)
-    network.copy_feature_head()
-    trained: Any = fabric.setup_module(network)
-    trained.mark_forward_method("features")
-    if observe:
-        observe(0, network)
-    history = linearize(
-        trained,
-        views,
-        config.stage2,
-        generator=generator,
-        fabric=fabric,
+    if first is not None and first.seed == seed:
+        generator.set_state(first.generator)
+    per_epoch = -(-len(problem.X) // config.stage2.batch_size)
+    look = observe or (lambda epoch, network: None)
+
+    def on_step(stage: str, step: int, network: Network) -> None:
+        look((step + 1) // per_epoch, network)
+
+    found = solve(
+        prepare(problem.X)[0],
+        problem.k,
+        config,
+        seed=seed,
+        fabric=make_fabric(device),
         progress=progress,
-        watch=_watch(observe, network, -(-len(views) // config.stage2.batch_size)),
+        observe=lambda stage, network: look(0, network) if stage == 1 else None,
+        watch=Watching(on_step, per_epoch) if observe else None,
+        generator=generator,
+        start=first and first.network,
     )
-    return finish(problem, network, seed, history, start)
-
-
-def finish(
-    problem: Problem, network: Network, seed: int, history: History, start: float
-) -> Outcome:
-    """Line 10: labels from the codes of all samples."""
-    config = problem.config.stage2
-    samples, _ = prepare(problem.X)
-    Z, C = (t.float().cpu() for t in network.cpu().encode(samples))
-    labels = label_codes(C, Z, problem.k, eta=config.eta, eps_sq=config.eps_sq, seed=seed).labels
-    return Outcome(labels, Z.numpy(), C.numpy(), history, time.perf_counter() - start)
+    seconds = time.perf_counter() - start
+    return Outcome(found.labels.labels, found.Z.numpy(), found.C.numpy(), found.history, seconds)
 
 
 def features(problem: Problem, network: Network) -> NDArray[np.float64]:
@@ -135,19 +139,11 @@ def features(problem: Problem, network: Network) -> NDArray[np.float64]:
     return Z
 
 
-def _watch(
-    observe: Callable[[int, Network], None] | None, network: Network, per_epoch: int
-) -> Watch | None:
-    if observe is None:
-        return None
-    return Watch(lambda stage, step: observe((step + 1) // per_epoch, network), per_epoch)
-
-
 def _key(problem: Problem, seed: int) -> str:
     tree = problem.config.to_dict()
     tree.pop("stage2")
     parts = [
-        __version__,
+        code_hash(*ALGORITHM),
         tree,
         seed,
         problem.fingerprint,

@@ -35,7 +35,7 @@ def run(
     with listening(verbose) as progress:
         for seed in each:
             first = stages.stage1(problem, seed, cached=False, progress=progress)
-            second = stages.stage2(problem, first.network, seed, progress=progress)
+            second = stages.stage2(problem, first, seed, progress=progress)
             runs = {"MLC": Found(second.labels, second.Z, second.seconds)}
             lab = Lab(problem, progress, cached=False)
             lab.begin_with(seed, first)

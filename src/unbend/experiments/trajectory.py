@@ -11,6 +11,7 @@ from unbend.data import prepare
 from unbend.experiments import stages
 from unbend.experiments.lab import Lab
 from unbend.experiments.memory import Arrays, remember
+from unbend.experiments.provenance import ALGORITHM
 from unbend.metrics import cluster_ranks, numerical_rank
 from unbend.networks import Network
 
@@ -37,7 +38,7 @@ def trajectory(lab: Lab, seed: int) -> Trajectory:
     problem = lab.problem
 
     def work() -> Arrays:
-        start = lab.start(seed).network
+        start = lab.start(seed)
         samples, _ = prepare(problem.X)
         ranks: list[list[int]] = []
 
@@ -48,7 +49,7 @@ def trajectory(lab: Lab, seed: int) -> Trajectory:
         found = stages.stage2(problem, start, seed, observe=look, progress=lab.progress)
         return {
             "labels": found.labels,
-            "Z_before": stages.features(problem, start),
+            "Z_before": stages.features(problem, start.network),
             "Z": found.Z,
             "C": found.C,
             "rates": np.array([[row["R"], row["R_c"]] for row in found.history]),
@@ -56,4 +57,5 @@ def trajectory(lab: Lab, seed: int) -> Trajectory:
         }
 
     key = ["trajectory", problem.config.to_dict(), problem.fingerprint, seed]
-    return Trajectory(**remember("trajectory", key, work, cached=lab.cached))
+    rooms = (*ALGORITHM, "metrics", "experiments/trajectory.py")
+    return Trajectory(**remember("trajectory", key, work, cached=lab.cached, rooms=rooms))
