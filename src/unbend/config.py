@@ -204,6 +204,17 @@ class Config:
             config = _replace(config, str(name).split("."), str(name), value)
         return config
 
+    def for_samples(self, n: int) -> Config:
+        """Return a copy for n samples: at most a twentieth of them are near neighbours.
+
+        In few samples "near" is soon everybody.
+
+        >>> PRESETS["images"].for_samples(100).views.n_neighbors
+        5
+        """
+        few = min(self.views.n_neighbors, max(1, n // 20))
+        return self.override({"views.n_neighbors": few})
+
     def to_dict(self) -> dict[str, Any]:
         """Plain nested dict, ready for JSON."""
         return asdict(self)

@@ -16,12 +16,12 @@ from sklearn.base import (
     TransformerMixin,
 )
 from sklearn.utils import estimator_html_repr
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
 from unbend.algorithm import solve
 from unbend.config import PRESETS, Config, preset_for
-from unbend.data import Scaling, as_array, prepare
+from unbend.data import Scaling, check_samples, prepare
 from unbend.devices import make_fabric
 from unbend.encoding import EncodedImages, embed_images, open_cache, restore_encoder
 from unbend.functional import coding_rate
@@ -262,7 +262,7 @@ class MLC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseE
         quiet = nullcontext(listener or silent)
         with console_progress() if self.verbose and listener is None else quiet as progress:
             encoded = self._encode_images(X, progress)
-            array = self._validate(X if encoded is None else encoded.embeddings, reset=True)
+            array = check_samples(self, X if encoded is None else encoded.embeddings)
             self._check_counts(len(array))
             samples, self._scaling = prepare(array)
             self.config_ = self._resolve(self._scaling.shape, len(array))
@@ -357,15 +357,9 @@ class MLC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseE
         name = self.preset
         if name == "auto":
             name = preset_for(shape) if self.encoder is None else "embeddings"
-        config = PRESETS[name]
-        # In few samples "near" is soon everybody: a preset takes at most a twentieth of them.
-        neighbors = min(config.views.n_neighbors, max(1, n // 20))
-        config = config.override(
-            {
-                "views.n_neighbors": neighbors,
-                "network.backbone": resolve_backbone(config.network.backbone, shape),
-            }
-        )
+        config = PRESETS[name].for_samples(n)
+        backbone = resolve_backbone(config.network.backbone, shape)
+        config = config.override({"network.backbone": backbone})
         if self.pretrain is not None and is_path(str(self.pretrain)):
             saved = read_own(self.pretrain).config  # its backbone fits no other network
             config = config.override(
@@ -447,7 +441,7 @@ class MLC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseE
 
     def _encode(self, X: Any) -> tuple[Output, np.dtype[Any]]:
         check_is_fitted(self)
-        array = self._validate(self._embedded(X), reset=False)
+        array = check_samples(self, self._embedded(X), self._scaling)
         dtype = array.dtype if array.dtype.kind == "f" else np.dtype(np.float64)
         return self._network.encode(self._scaling.apply(array)), dtype
 
@@ -458,49 +452,6 @@ class MLC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseE
         if self._encoder is None:  # a model that was loaded
             self._encoder = restore_encoder(self._encoder_record, self.encoder, self.device)
         return embed_images(self._encoder, X, cache=open_cache(self.cache_dir))
-
-    def _validate(self, X: Any, *, reset: bool) -> NDArray[Any]:
-        """Check samples with scikit-learn's grammar of errors; images keep their dimensions."""
-        ndim = X.ndim if hasattr(X, "ndim") else np.ndim(X) if isinstance(X, (list, tuple)) else 2
-        if ndim > 4:
-            raise ValueError(
-                f"X must have 2 dimensions (vectors), or 3 or 4 (images), got shape {np.shape(X)}; "
-                "reshape your data"
-            )
-        fitted_on_images = not reset and self._scaling.is_image
-        if ndim in (3, 4):
-            if not reset and not fitted_on_images:
-                raise ValueError(
-                    f"X has {ndim} dimensions, but the model was fitted on vectors of width "
-                    f"{self.n_features_in_}"
-                )
-            array = as_array(X)
-            if array.dtype.kind == "f" and not np.isfinite(array).all():
-                raise ValueError("X contains NaN or infinity; remove or repair those images")
-            if len(array) < (2 if reset else 1):
-                raise ValueError(
-                    f"Found array with {len(array)} sample(s) (shape={array.shape}) while a "
-                    f"minimum of {2 if reset else 1} is required by MLC."
-                )
-            if reset:
-                self.n_features_in_ = int(np.prod(array.shape[1:]))
-                self.__dict__.pop("feature_names_in_", None)  # of an earlier fit on a table
-            return array
-        if fitted_on_images:
-            raise ValueError(
-                f"X has {ndim} dimensions, but the model was fitted on images of shape "
-                f"{self._scaling.shape}"
-            )
-        if isinstance(X, Tensor):
-            X = as_array(X)
-        checked: NDArray[Any] = validate_data(
-            self,
-            X,
-            reset=reset,
-            dtype=[np.float64, np.float32],
-            ensure_min_samples=2 if reset else 1,
-        )
-        return checked
 
     # ------------------------------------------------------------------ disk
 

@@ -12,11 +12,11 @@ import torch
 from lightning_fabric import Fabric
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
 from unbend.config import PRESETS, Config, preset_for
-from unbend.data import Scaling, ViewSampler, as_array, prepare
+from unbend.data import Scaling, ViewSampler, check_samples, prepare
 from unbend.devices import make_fabric
 from unbend.networks import Network, build_network, resolve_backbone
 from unbend.networks.network import Output
@@ -89,7 +89,7 @@ class DeepPeer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
 
     def _fit(self, X: Any, y: Any, network: Network | None) -> Any:
         self._check()
-        array = self._validate(X, reset=True)
+        array = check_samples(self, X)
         self._check_counts(array)
         samples, self._scaling = prepare(array)
         self.config_ = self._resolve(self._scaling.shape, len(array))
@@ -158,13 +158,8 @@ class DeepPeer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
         params = self.get_params(deep=False)
         name = preset_for(shape) if params["preset"] == "auto" else params["preset"]
         config = PRESETS[name].override(self.published if name == "paper" else self.adapted)
-        # The same rule as MLC's: "near" is at most a twentieth of the samples.
-        config = config.override(
-            {
-                "views.n_neighbors": min(config.views.n_neighbors, max(1, n // 20)),
-                "network.backbone": resolve_backbone(config.network.backbone, shape),
-            }
-        )
+        backbone = resolve_backbone(config.network.backbone, shape)
+        config = config.for_samples(n).override({"network.backbone": backbone})
         changes = {
             field: params[name]
             for name, targets in _OVERRIDES.items()
@@ -182,43 +177,12 @@ class DeepPeer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
 
     def _encode(self, X: Any) -> tuple[Output, np.dtype[Any]]:
         check_is_fitted(self)
-        array = self._validate(X, reset=False)
+        array = check_samples(self, X, self._scaling)
         dtype = array.dtype if array.dtype.kind == "f" else np.dtype(np.float64)
         return self._network.encode(self._scaling.apply(array)), dtype
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "_network")
-
-    def _validate(self, X: Any, *, reset: bool) -> NDArray[Any]:
-        """Check samples with scikit-learn's grammar of errors; images keep their dimensions."""
-        least = 2 if reset else 1
-        ndim = X.ndim if hasattr(X, "ndim") else np.ndim(X) if isinstance(X, (list, tuple)) else 2
-        on_images = ndim in (3, 4) if reset else self._scaling.is_image
-        if ndim > 4 or (ndim in (3, 4)) != on_images:
-            wanted = "images" if not reset and on_images else "vectors" if not reset else "samples"
-            raise ValueError(
-                f"X has {ndim} dimensions, but {type(self).__name__} needs {wanted} "
-                "of 2 (vectors), or 3 or 4 (images) dimensions; reshape your data"
-            )
-        if not on_images:
-            if isinstance(X, Tensor):
-                X = as_array(X)
-            checked: NDArray[Any] = validate_data(
-                self, X, reset=reset, dtype=[np.float64, np.float32], ensure_min_samples=least
-            )
-            return checked
-        array = as_array(X)
-        if len(array) < least:
-            raise ValueError(
-                f"Found array with {len(array)} sample(s) (shape={array.shape}) while a "
-                f"minimum of {least} is required by {type(self).__name__}."
-            )
-        if array.dtype.kind == "f" and not np.isfinite(array).all():
-            raise ValueError("X contains NaN or infinity; remove or repair those images")
-        if reset:
-            self.n_features_in_ = int(np.prod(array.shape[1:]))
-            self.__dict__.pop("feature_names_in_", None)  # of an earlier fit on a table
-        return array
 
 
 def check_positive(estimator: Any, *names: str, zero: bool = False) -> None:

@@ -9,6 +9,7 @@ from unbend.data.neighbors import nearest_neighbors
 from unbend.data.places import default_cache_dir, default_data_dir
 from unbend.data.sources import Broken, Source, open_source
 from unbend.data.synthetic import make_sphere_manifolds
+from unbend.data.validate import check_samples
 from unbend.data.views import ViewSampler
 
 __all__ = [
@@ -22,6 +23,7 @@ __all__ = [
     "ViewSampler",
     "as_array",
     "augment",
+    "check_samples",
     "default_cache_dir",
     "default_data_dir",
     "load_named",

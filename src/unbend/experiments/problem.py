@@ -108,12 +108,9 @@ def _from_checkpoint(checkpoint: str) -> dict[str, Any]:
 
 def _problem(name: str, split: str, X: NDArray[Any], y: NDArray[np.int64], preset: str) -> Problem:
     """With MLC's settings for this number and kind of samples."""
-    config = PRESETS[preset]
-    changes: dict[str, Any] = {
-        "network.backbone": resolve_backbone(config.network.backbone, _shape(X)),
-        "views.n_neighbors": min(config.views.n_neighbors, max(1, len(X) // 20)),
-    }
-    return Problem(name, split, X, y, config.override(changes))
+    config = PRESETS[preset].for_samples(len(X))
+    backbone = resolve_backbone(config.network.backbone, _shape(X))
+    return Problem(name, split, X, y, config.override({"network.backbone": backbone}))
 
 
 def hash_array(X: NDArray[Any]) -> str:

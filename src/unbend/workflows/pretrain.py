@@ -182,9 +182,8 @@ def _config(
     """The preset with everything resolved, checked."""
     if preset not in ("auto", *PRESETS):
         raise ValueError(f"`preset` must be one of auto, {', '.join(PRESETS)}, got {preset!r}")
-    config = PRESETS[preset_for(scaling.shape) if preset == "auto" else preset]
+    config = PRESETS[preset_for(scaling.shape) if preset == "auto" else preset].for_samples(n)
     changes: dict[str, Any] = {
-        "views.n_neighbors": min(config.views.n_neighbors, max(1, n // 20)),
         "network.backbone": resolve_backbone(config.network.backbone, scaling.shape),
         "pretrain.method": method,
     }
