@@ -1,0 +1,281 @@
+"""What a view of an encoded image should be: a neighbour, a copy encoded before, or a live one.
+
+The same embeddings and the same settings for all; only the views differ. Live views pass the
+encoder in every step, so they are shown for one seed, beside cached ones of that seed.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import cached_property, partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from unbend import baselines
+from unbend.algorithm import solve
+from unbend.config import PRESETS, Config
+from unbend.data import Scaling, ViewSampler, prepare
+from unbend.data.embeddings import hash_samples
+from unbend.data.encoded_views import CachedViews, LiveViews, augmented, policy_fingerprint
+from unbend.devices import make_fabric
+from unbend.experiments.lab import listening
+from unbend.experiments.memory import Arrays, remember
+from unbend.experiments.problem import Problem, open_problem, seeds_of
+from unbend.experiments.tables import SCORE_COLUMNS, Table, mean_sd, score_cells
+from unbend.metrics import chance_scores, clustering_scores
+from unbend.networks import Encoder, Network, load_encoder
+from unbend.progress import Progress, Tick, silent
+
+__all__ = ["Lab", "Mode", "run"]
+
+ENCODERS = {"small": "lite0@64", "full": "lite2"}
+PEERS = {"kmeans": "k-means", "spectral": "spectral clustering", "umap-kmeans": "UMAP + k-means"}
+_PART = 512  # images augmented at a time
+
+
+class Mode(NamedTuple):
+    """What the views are in each stage, and whether the later ones start from a neighbour."""
+
+    title: str
+    stage1: str
+    stage2: str
+    neighbors: bool
+
+
+NEIGHBORS = Mode("neighbours", "neighbors", "neighbors", True)
+CACHED = Mode("cached copies", "cached", "cached", False)
+BOTH = Mode("cached copies of neighbours", "cached", "cached", True)
+LIVE_2 = Mode("stage 1 cached, stage 2 live", "cached", "live", False)
+LIVE = Mode("live", "live", "live", False)
+
+
+class Found(NamedTuple):
+    """Labels of one run, and the seconds of encoding and of all the rest."""
+
+    labels: NDArray[np.int64]
+    encoding: float
+    training: float
+
+
+def run(
+    *,
+    data: str | None = None,
+    encoder: str | None = None,
+    scale: str = "small",
+    seeds: int | None = None,
+    out: Path | None = None,
+    verbose: bool = True,
+    settings: dict[str, Any] | None = None,
+    peers: Sequence[str] = tuple(PEERS),
+) -> Table:
+    """Each kind of view over seeds, beside other methods on the same embeddings.
+
+    ``scale="full"`` takes all images and the encoder lite2, and leaves live views to stage 2,
+    because stage 1 would encode some million images. ``"small"`` takes 2,000 images and lite0 at
+    64 pixels. Every pass of the encoder and every run is kept when it is done.
+    """
+    problem = open_problem(data or "cifar10:test", scale=scale)
+    if problem.X.ndim == 2:
+        raise ValueError(f"experiment views needs images, and {problem.name!r} holds vectors")
+    preset = PRESETS["embeddings"]
+    few = {"views.n_neighbors": min(preset.views.n_neighbors, max(1, len(problem.X) // 20))}
+    config = preset.override({**few, **(settings or {})})
+    each = seeds_of(seeds, 5, 5, scale)
+    with listening(verbose) as progress:
+        lab = Lab(
+            replace(problem, config=config), load_encoder(encoder or ENCODERS[scale]), progress
+        )
+        found = {mode.title: [lab.mlc(mode, s) for s in each] for mode in (NEIGHBORS, CACHED, BOTH)}
+        for mode in (CACHED, LIVE_2) if scale == "full" else (CACHED, LIVE_2, LIVE):
+            found[f"{mode.title}, seed 0 alone"] = [lab.mlc(mode, 0)]
+        rows = [lab.row(f"MLC, {title}", runs) for title, runs in found.items()]
+        for name in peers:
+            rows.append(lab.row(PEERS[name], [lab.peer(name, seed) for seed in each]))
+    rows.append(["chance, true sizes", *score_cells([chance_scores(problem.y, problem.y)]), "", ""])
+    name = "views" if scale == "full" else f"views-{scale}"
+    return _table(lab, len(each), rows).saved(out, name)
+
+
+def _table(lab: Lab, n_seeds: int, rows: list[list[str]]) -> Table:
+    views = lab.problem.config.views
+    return Table(
+        f"views, {lab.problem.describe()}; images seen by {lab.encoder.name} at "
+        f"{lab.encoder.resolution} pixels; {n_seeds} seeds, mean ± sd",
+        ["method and views", *SCORE_COLUMNS, "encoding, s", "training, s"],
+        rows,
+        [
+            f"A = {views.n_views} views per sample and step, {views.n_cached} cached copies of an "
+            f"image, {views.n_neighbors} neighbours; preset {lab.problem.config.preset}. Peers see "
+            "the embeddings of the images themselves. k is given to every method. Seconds are of "
+            "processor time, all cores together; live views are encoded while training, and that "
+            "is counted as encoding.",
+        ],
+    )
+
+
+class Lab:
+    """Runs on the embeddings of one set of images; whatever takes long is kept on disk."""
+
+    def __init__(self, problem: Problem, encoder: Encoder, progress: Progress = silent) -> None:
+        self.problem, self.encoder, self.progress = problem, encoder, progress
+        self._passes: dict[int, tuple[NDArray[np.float32], float]] = {}
+
+    @cached_property
+    def hashes(self) -> list[str]:
+        """Content of each image."""
+        return hash_samples(self.problem.X)
+
+    def encoded(self, copy: int = -1) -> tuple[NDArray[np.float32], float]:
+        """Embeddings of all images, or of copy number ``copy`` of each, and their seconds."""
+        if copy not in self._passes:
+            policy = self.problem.config.views.augmentation
+            what = policy_fingerprint(policy) if copy >= 0 else ""
+            key = [what, copy]
+            kept = self._kept("passes", key, lambda: self._pass(copy))
+            self._passes[copy] = kept["vectors"], float(kept["seconds"])
+        return self._passes[copy]
+
+    def mlc(self, mode: Mode, seed: int) -> Found:
+        """Algorithm 1 with these views."""
+        config = self._config(mode)
+        vectors, seconds = self.encoded()
+        if "cached" in mode[1:3]:
+            seconds += sum(self.encoded(copy)[1] for copy in range(config.views.n_cached))
+
+        def work() -> Arrays:
+            began, clock = time.process_time(), _Clock()
+            samples, scaling = prepare(vectors)
+            kinds = dict.fromkeys((mode.stage1, mode.stage2))
+            makers = [self._maker(k, scaling, config.views.n_cached, clock) for k in kinds]
+            views = _Makers(makers[0], makers[-1])
+            found = solve(
+                samples,
+                self.problem.k,
+                config,
+                seed=seed,
+                fabric=make_fabric("auto"),
+                progress=self.progress,
+                make_views=views,
+                observe=views.observe,
+            )
+            training = time.process_time() - began - clock.seconds
+            return {"labels": found.labels.labels, "seconds": np.array([clock.seconds, training])}
+
+        key = [mode, config.to_dict(), seed]
+        kept = self._kept("views", key, work)
+        live, training = kept["seconds"].tolist()
+        return Found(kept["labels"], seconds + live, training)
+
+    def peer(self, name: str, seed: int) -> Found:
+        """Another method on the same embeddings."""
+        vectors, seconds = self.encoded()
+        model = baselines.METHODS[name](self.problem.k, random_state=seed)
+
+        def work() -> Arrays:
+            began = time.process_time()
+            labels = model.fit(vectors.astype(np.float64)).labels_
+            self.progress(Tick(name, 1, 1))
+            return {"labels": labels, "seconds": np.array(time.process_time() - began)}
+
+        key = [name, model.get_params(), seed]
+        kept = self._kept("views", key, work)
+        return Found(kept["labels"], seconds, float(kept["seconds"]))
+
+    def row(self, title: str, found: Sequence[Found]) -> list[str]:
+        """Scores and seconds over seeds."""
+        scores = [clustering_scores(self.problem.y, f.labels) for f in found]
+        encoding, training = ([getattr(f, k) for f in found] for k in ("encoding", "training"))
+        # The passes are the same ones for all seeds.
+        shown = mean_sd(encoding[:1] if len(set(encoding)) == 1 else encoding, 0)
+        return [title, *score_cells(scores), shown, mean_sd(training, 0)]
+
+    def _kept(self, kind: str, key: list[Any], work: Callable[[], Arrays]) -> Arrays:
+        """Work of before, where the encoder can be told from others."""
+        key = [*key, self.encoder.cache_key, self.problem.fingerprint]
+        return remember(kind, key, work, cached=self.encoder.cacheable)
+
+    def _config(self, mode: Mode) -> Config:
+        changes: dict[str, Any] = {"views.source": mode.stage2}
+        if not mode.neighbors:
+            changes["views.n_neighbors"] = 0
+        return self.problem.config.override(changes)
+
+    def _pass(self, copy: int) -> Arrays:
+        images, began = self.problem.X, time.process_time()
+        policy = self.problem.config.views.augmentation
+        done, parts = 0, []
+        for start in range(0, len(images), _PART):
+            rows = slice(start, start + _PART)
+            part: Any = images[rows]
+            if copy >= 0:
+                part = augmented(part, self.hashes[rows], policy, copy)
+            parts.append(self.encoder.encode(part))
+            done += len(part)
+            self.progress(Tick(f"copy {copy}" if copy >= 0 else "encode", done, len(images)))
+        seconds = np.array(time.process_time() - began)
+        return {"vectors": np.concatenate(parts), "seconds": seconds}
+
+    def _maker(
+        self, source: str, scaling: Scaling, n_cached: int, clock: _Clock
+    ) -> Callable[..., ViewSampler]:
+        """What makes views of this kind."""
+        if source == "neighbors":
+            return ViewSampler
+        if source == "cached":
+            copies = [scaling.apply(self.encoded(copy)[0]) for copy in range(n_cached)]
+            return partial(CachedViews, bank=torch.stack(copies))
+
+        def embed(x: Tensor) -> Tensor:
+            with clock:
+                return (self.encoder.embed_all(x) - scaling.offset) / scaling.scale
+
+        return partial(LiveViews, images=self.problem.X, embed=embed)
+
+
+class _Clock:
+    """Seconds of processor time spent inside."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+
+    def __enter__(self) -> None:
+        self._began = time.process_time()
+
+    def __exit__(self, *error: object) -> None:
+        self.seconds += time.process_time() - self._began
+
+
+class _InTurn(ViewSampler):
+    """Views of one kind in stage 1, and of another after it."""
+
+    def __init__(self, first: ViewSampler, second: ViewSampler) -> None:
+        self.samples, self.config, self.generator = first.samples, first.config, first.generator
+        self.neighbors = first.neighbors
+        self.now, self.later = first, second
+
+    def __call__(self, index: Tensor) -> Tensor:
+        return self.now(index)
+
+
+class _Makers:
+    """Makes the views for :func:`solve`, and changes them at the end of stage 1."""
+
+    def __init__(self, first: Callable[..., ViewSampler], second: Callable[..., ViewSampler]):
+        self.first, self.second = first, second
+
+    def __call__(self, *given: Any) -> ViewSampler:
+        first = self.first(*given)
+        self.views = _InTurn(first, first if self.second is self.first else self.second(*given))
+        return self.views
+
+    def observe(self, stage: int, network: Network) -> None:
+        """To be called at the end of each stage."""
+        if stage == 1:
+            self.views.now = self.views.later
