@@ -27,10 +27,11 @@ __all__ = ["compressed_rate"]
 
 # Working memory, in numbers. Large enough that the matrix products run at full speed (n = 1024
 # columns at d = 128 fit in one chunk), small enough that it stays well below one copy of all M_j
-# as d grows. A factorisation batch should fit the last-level cache of a core.
+# as d grows. A tile of rows is as large as the chunk of columns, or, beside few columns, as
+# large as a cache. So is a factorisation batch.
 CHUNK_NUMBERS = 10 * 2**20
 TILE_NUMBERS = 4 * 2**20
-BATCH_NUMBERS = 2 * 2**20
+BATCH_NUMBERS = 4 * 2**20
 # Below this many columns or rows a matrix product loses its speed, whatever the memory.
 MIN_COLUMNS = 64
 
@@ -205,7 +206,7 @@ def _evaluate(Z: Tensor, Gamma: Tensor, alpha: float, wanted: tuple[bool, bool])
     (n, d), m = Z.shape, Gamma.shape[1]
     p = layout(d).size
     chunk = _even_parts(m, max(MIN_COLUMNS, CHUNK_NUMBERS // p))
-    tile = _even_parts(n, max(MIN_COLUMNS, TILE_NUMBERS // p))
+    tile = _even_parts(n, max(MIN_COLUMNS, TILE_NUMBERS // p, chunk))
     batch = max(1, BATCH_NUMBERS // d**2)
     grad_Z = torch.zeros_like(Z) if wanted[0] else None
     grad_Gamma = torch.empty_like(Gamma) if wanted[1] else None
@@ -219,8 +220,8 @@ def _evaluate(Z: Tensor, Gamma: Tensor, alpha: float, wanted: tuple[bool, bool])
         logdet, chunk_failed = logdet_and_invert_(packed, d, any(wanted), batch)
         logdets.append(logdet)
         failed |= chunk_failed
-        if grad_Gamma is not None:
-            _write_grad_Gamma(grad_Gamma[:, columns], packed, buffer, Z)
+        if grad_Gamma is not None:  # with a single tile the buffer still holds what it needs
+            _write_grad_Gamma(grad_Gamma[:, columns], packed, buffer, Z, repack=tile < n)
         if grad_Z is not None:
             _add_grad_Z(grad_Z, packed, buffer, Z, Gamma[:, columns])
     for gradient in (grad_Z, grad_Gamma):
@@ -242,12 +243,16 @@ def _accumulate_moments(
     add_identity_(packed, Z.shape[1])
 
 
-def _write_grad_Gamma(grad_Gamma: Tensor, inverse: Tensor, buffer: Tensor, Z: Tensor) -> None:
+def _write_grad_Gamma(
+    grad_Gamma: Tensor, inverse: Tensor, buffer: Tensor, Z: Tensor, repack: bool
+) -> None:
     """Write z_iᵀ M_j⁻¹ z_i, the inner product of packed z_i z_iᵀ and packed M_j⁻¹."""
     tile = buffer.shape[0]
     for i in range(0, Z.shape[0], tile):
         rows = Z[i : i + tile]
-        outer = pack_outer(rows, buffer[: rows.shape[0]])
+        outer = buffer[: rows.shape[0]]
+        if repack:
+            pack_outer(rows, outer)
         torch.mm(outer, inverse.mT, out=grad_Gamma[i : i + tile])
 
 

@@ -175,16 +175,18 @@ def add_quadratic_gradient_(gradient: Tensor, B: Tensor, Z: Tensor) -> Tensor:
     """
 
     def add(node: Node) -> None:
-        z = Z[:, node.lo : node.hi].unsqueeze(2)
+        # The vector stands on the left: a batch of rows times matrices is several times faster
+        # than a batch of matrices times columns.
+        z = Z[:, node.lo : node.hi].unsqueeze(1)
         if node.first is None or node.second is None:
             twice = node.leaf_matrices(B)
             twice.diagonal(dim1=1, dim2=2).mul_(2)
-            gradient[:, node.lo : node.hi] += (twice @ z).squeeze(2)
+            gradient[:, node.lo : node.hi] += (z @ twice).squeeze(1)
             return
-        above, below = z[:, : node.mid - node.lo], z[:, node.mid - node.lo :]
+        above, below = z[..., : node.mid - node.lo], z[..., node.mid - node.lo :]
         cross = node.cross(B)
-        gradient[:, node.mid : node.hi] += (cross @ above).squeeze(2)
-        gradient[:, node.lo : node.mid] += (cross.mT @ below).squeeze(2)
+        gradient[:, node.mid : node.hi] += (above @ cross.mT).squeeze(1)
+        gradient[:, node.lo : node.mid] += (below @ cross).squeeze(1)
         add(node.first)
         add(node.second)
 

@@ -145,13 +145,14 @@ def _solve(
     n_iter = 0
     while True:
         kernel = _kernel(S, u, eta)
-        if n_iter < max_iter and not _in_range(kernel.sum(-1)):
+        row_sum = kernel.sum(-1)
+        if n_iter < max_iter and not _in_range(row_sum):
             # After one averaged update in the log domain no entry exceeds 1, and each further
             # one halves the spread of the logarithms.
             u = u - (eta / 2) * _exponent(S, u, eta).logsumexp(-1)
             n_iter += 1
             continue
-        x, error, n_iter = _scale(kernel, tol, max_iter, n_iter)
+        x, error, n_iter = _scale(kernel, row_sum, tol, max_iter, n_iter)
         u = u + eta * x
         if error <= tol or n_iter >= max_iter:
             a = x.exp()
@@ -159,6 +160,7 @@ def _solve(
 
 
 def _exponent(S: Tensor, u: Tensor, eta: float) -> Tensor:
+    # Sums before the division: huge similarities and potentials cancel exactly.
     return (S + u.unsqueeze(-1)).add_(u.unsqueeze(-2)).div_(eta)
 
 
@@ -172,16 +174,17 @@ def _in_range(row_sum: Tensor) -> bool:
     return float(low) >= SMALLEST_SUM and float(high) <= 1 / SMALLEST_SUM
 
 
-def _scale(kernel: Tensor, tol: float, max_iter: int, n_iter: int) -> tuple[Tensor, float, int]:
+def _scale(
+    kernel: Tensor, row_sum: Tensor, tol: float, max_iter: int, n_iter: int
+) -> tuple[Tensor, float, int]:
     """Find x with exp(x)∘(K exp(x)) = 1 within ``tol``; return x, the error and n_iter.
 
-    Comes back early when x has drifted so far that the kernel should be computed anew.
+    Starts at x = 0, where the left side is the ``row_sum`` of K. Comes back early when x has
+    drifted so far that the kernel should be computed anew.
     """
-    x = torch.zeros_like(kernel[..., 0])
+    x = torch.zeros_like(row_sum)
     previous = x
     while True:
-        a = x.exp()
-        row_sum = a * matvec(kernel, a)
         log_sum = row_sum.log()
         sizes = torch.stack([t.abs().max() for t in (row_sum - 1, log_sum, x)])
         error, distance, drift = sizes.tolist()  # one transfer from the device
@@ -193,6 +196,8 @@ def _scale(kernel: Tensor, tol: float, max_iter: int, n_iter: int) -> tuple[Tens
             moved = x - previous
             x, previous = x - RICHARDSON_STEP * log_sum + RICHARDSON_MOMENTUM * moved, x
         n_iter += 1
+        a = x.exp()
+        row_sum = a * matvec(kernel, a)
 
 
 class _Attach(torch.autograd.Function):
@@ -208,10 +213,11 @@ class _Attach(torch.autograd.Function):
     def backward(ctx: Any, G: Tensor) -> tuple[Tensor, None, None]:
         S, Gamma = ctx.saved_tensors
         with torch.no_grad(), full_precision(Gamma):
-            H = G * Gamma
+            # All is linear in H, so that the division by η costs no pass of its own.
+            H = torch.addcmul(G.new_zeros(()), G, Gamma, value=1 / ctx.eta)
             tol = 8 * torch.finfo(Gamma.dtype).eps
             w, residual = solve_one_plus(Gamma, H.sum(-1) + H.sum(-2), tol, max_iter=100)
-            gradient = H.addcmul_(Gamma, w.unsqueeze(-1), value=-1).div_(ctx.eta)
+            gradient = H.addcmul_(Gamma, w.unsqueeze(-1), value=-1)
         if not residual <= 1e-3:
             warnings.warn(
                 f"the gradient of doubly_stochastic has relative residual {residual:.1e}; "
