@@ -76,8 +76,8 @@ def _neighbors(problem: Problem, progress: Progress) -> Near:
     def work() -> Arrays:
         start = time.perf_counter()
         sampler = ViewSampler(prepare(problem.X)[0], views, torch.Generator(), progress)
-        seconds = time.perf_counter() - start
-        return _arrays(rows=sampler.neighbors, seconds=seconds)
+        rows = sampler.neighbors  # looked up now
+        return _arrays(rows=rows, seconds=time.perf_counter() - start)
 
     key = ["neighbors", problem.fingerprint, views.n_neighbors, views.metric]
     kept = remember("fashion", key, work)
@@ -142,7 +142,7 @@ def _table(problem: Problem, seeds: int, rows: list[list[str]]) -> Table:
             "Stage I is the search for neighbours and TCR from random weights, at most "
             f"{config.pretrain.max_steps} steps on batches of {config.pretrain.batch_size}; "
             f"stage II at most {config.stage2.max_steps} steps.",
-            "Steps and η were set in trials on 10,000 to 15,000 of these images with one seed: "
+            "Steps and η were set in trials on 15,000 of these images with one seed: "
             "with the preset's η = 0.175 the membership has fewer blocks than ten, a reason "
             "without labels, but the scores of those trials were in view. No setting was chosen "
             "by a score on all images.",
