@@ -125,7 +125,7 @@ def solve(
     if not record.reached(STAGE_2):
         network.copy_feature_head()  # line 2
         observe(1, network)
-        if views.neighbors.shape[1] and config.views.refresh:
+        if config.views.refresh and views.neighbors.shape[1]:
             views.refresh(network.encode(samples).Z)
     history += linearize(trained, views, config.stage2, **tools)  # lines 3-9
     # As a saved and loaded network computes.

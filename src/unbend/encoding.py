@@ -16,6 +16,7 @@ from unbend.config import ViewConfig
 from unbend.data import Scaling, ViewSampler, as_array
 from unbend.data.embeddings import EmbeddingCache, hash_samples
 from unbend.data.encoded_views import CachedViews, LiveViews, augmented, policy_fingerprint
+from unbend.data.kept_neighbors import KeptNeighbors
 from unbend.data.places import default_cache_dir
 from unbend.networks import Encoder, load_encoder
 from unbend.progress import Progress, Tick, silent
@@ -92,15 +93,19 @@ class EncodedImages:
 
     def views(self, config: ViewConfig, scaling: Scaling) -> Callable[..., ViewSampler]:
         """What makes the views of Algorithm 1 from scaled embeddings, config and generator."""
+        # Neighbours are kept where embeddings are.
+        kept: dict[str, Any] = {}
+        if self.cache is not None:
+            kept["search"] = KeptNeighbors(self.cache.neighbors)
         if config.source == "cached":
-            return partial(CachedViews, bank=self._bank(config, scaling))
+            return partial(CachedViews, bank=self._bank(config, scaling), **kept)
         if config.source == "live":
 
             def embed(x: Tensor) -> Tensor:
                 return (self.encoder.embed_all(x) - scaling.offset) / scaling.scale
 
-            return partial(LiveViews, images=self.images, embed=embed)
-        return ViewSampler
+            return partial(LiveViews, images=self.images, embed=embed, **kept)
+        return partial(ViewSampler, **kept)
 
     def _bank(self, config: ViewConfig, scaling: Scaling) -> Tensor:
         """Scaled embeddings (V, n, p) of the augmented copies."""

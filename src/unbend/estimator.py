@@ -297,6 +297,9 @@ class MLC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseE
                     "one; try encoder='lite2'"
                 )
             return None
+        if isinstance(X, EncodedImages):
+            self._encoder, self._encoder_record = X.encoder, X.encoder.describe()
+            return X
         if hasattr(X, "__len__"):
             self._check_counts(len(X))
             check_config(self._resolve((1,), len(X)))  # its width is not known yet

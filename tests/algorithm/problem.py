@@ -44,7 +44,8 @@ def run(
 ) -> Solution:
     """Run it, with a checkpoint after every step where there is a path."""
     changes = options.pop("changes", {})
-    checkpoints = None if path is None else Checkpoints(path, every=options.pop("every", 0.0))
+    every, shelf = options.pop("every", 0.0), options.pop("shelf", None)
+    checkpoints = None if path is None else Checkpoints(path, every=every, shelf=shelf)
     return solve(
         samples(kind, n),
         3,

@@ -13,7 +13,7 @@ from unbend import algorithm
 from unbend.algorithm import Watching
 from unbend.exceptions import CollapseWarning, UnbendWarning
 from unbend.progress import Tick
-from unbend.training import Checkpoints
+from unbend.training import Checkpoints, Shelf
 
 # Settings under which more than weights and momenta must come back.
 KINDS = {
@@ -81,6 +81,20 @@ def test_interrupted_again_and_again(tmp_path, kind):
 
 def test_keeping_checkpoints_changes_nothing(tmp_path):
     assert fingerprint(run(tmp_path)) == whole("vectors")
+
+
+@pytest.mark.parametrize("kind", ["vectors", "images", "all at once", "head"])
+def test_another_stage_2_from_the_end_of_stage_1(tmp_path, kind):
+    """Bit-equal to a run of its own, with stage 1 and its neighbours from the shelf."""
+    head = {"pretrain.method": "byol", "pretrain.head_steps": 3, "network.backbone": "mlp"}
+    options = {"changes": head} if kind == "head" else _options(kind)
+    other = {**options, "changes": {**options.get("changes", {}), "stage2.eta": 0.3}}
+    shelf = Shelf(tmp_path / "shelf")
+    run(tmp_path / "first", shelf=shelf, **options)
+    seen: list[Tick] = []
+    found = run(tmp_path / "second", shelf=shelf, progress=seen.append, **other)
+    assert fingerprint(found) == fingerprint(run(**other))
+    assert not any(tick.stage.startswith("stage 1") for tick in seen)
 
 
 def test_interrupted_while_labels_are_made(tmp_path, monkeypatch):

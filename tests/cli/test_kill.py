@@ -14,7 +14,9 @@ import pytest
 
 def start(folder: Path, *arguments: str) -> subprocess.Popen[str]:
     code = "from unbend.cli import main; main(prog_name='unbend')"
-    environment = {**os.environ, "UNBEND_CACHE": str(folder / "cache"), "OMP_NUM_THREADS": "1"}
+    # A cache for each run: none begins where stage 1 of another one ended.
+    cache = folder / "cache" / arguments[arguments.index("-o") + 1]
+    environment = {**os.environ, "UNBEND_CACHE": str(cache), "OMP_NUM_THREADS": "1"}
     return subprocess.Popen(
         [sys.executable, "-c", code, *arguments],
         cwd=folder,

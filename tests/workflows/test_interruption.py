@@ -35,6 +35,16 @@ def one_thread():
     torch.set_num_threads(before)
 
 
+@pytest.fixture(autouse=True, scope="module")
+def own_caches():
+    """What :func:`work` sets ends with these tests."""
+    before = os.environ.get("UNBEND_CACHE")
+    yield
+    os.environ.pop("UNBEND_CACHE", None)
+    if before is not None:
+        os.environ["UNBEND_CACHE"] = before
+
+
 @pytest.fixture(scope="module")
 def pictures():
     """Small gray images, so that thumbnails are written too."""
@@ -44,6 +54,8 @@ def pictures():
 
 
 def work(X, out, **options):
+    # A cache of its own: no run begins where stage 1 of another one ended.
+    os.environ["UNBEND_CACHE"] = f"{out}.cache"
     y = np.repeat(np.arange(3), 20)
     return cluster(X, out=out, n_clusters=3, settings=QUICK, labels=y, **options)
 

@@ -56,6 +56,11 @@ class EmbeddingCache:
         self.encoded = 0  # of the last call
         self.found = 0
 
+    @property
+    def neighbors(self) -> Path:
+        """Folder for the neighbours among what is kept here."""
+        return self.folder / "neighbors"
+
     def get(
         self,
         key: str,

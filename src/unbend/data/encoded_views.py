@@ -43,8 +43,9 @@ class CachedViews(ViewSampler):
         progress: Progress = silent,
         *,
         bank: Tensor,
+        **options: Any,
     ) -> None:
-        super().__init__(samples, config, generator, progress)
+        super().__init__(samples, config, generator, progress, **options)
         if bank.ndim != 3 or bank.shape[1:] != samples.shape:
             raise ValueError(
                 f"`bank` of CachedViews must be (V, {len(samples)}, {samples.shape[1]}), got "
@@ -86,8 +87,9 @@ class LiveViews(ViewSampler):
         *,
         images: NDArray[Any],
         embed: Callable[[Tensor], Tensor],
+        **options: Any,
     ) -> None:
-        super().__init__(samples, config, generator, progress)
+        super().__init__(samples, config, generator, progress, **options)
         self.images, self.embed = images, embed
 
     def __call__(self, index: Tensor) -> Tensor:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import cached_property
 from typing import Any
 
 import torch
@@ -35,6 +36,8 @@ class ViewSampler:
         On the CPU; the only source of randomness.
     progress : callable
         Told about the search for neighbours.
+    search : callable
+        What finds them, with the arguments of :func:`nearest_neighbors`.
     """
 
     def __init__(
@@ -43,14 +46,25 @@ class ViewSampler:
         config: ViewConfig,
         generator: torch.Generator,
         progress: Progress = silent,
+        *,
+        search: Callable[..., Tensor] = nearest_neighbors,
     ) -> None:
         self.samples = samples
         self.config = config
         self.generator = generator
-        self.neighbors = nearest_neighbors(
-            samples, config.n_neighbors, progress=progress, metric=config.metric
-        )
+        self._search, self._progress = search, progress
         self._noise = config.noise * self._typical_distance() if config.noise else 0.0
+
+    @cached_property
+    def neighbors(self) -> Tensor:
+        """Neighbours (n, k) of each sample, looked up when the first view needs them.
+
+        A run that goes on from a checkpoint brings them along.
+        """
+        config = self.config
+        return self._search(
+            self.samples, config.n_neighbors, progress=self._progress, metric=config.metric
+        )
 
     def __len__(self) -> int:
         return len(self.samples)

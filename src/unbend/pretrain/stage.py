@@ -163,7 +163,9 @@ def _warn_of_collapse(row: Mapping[str, Any], method: Method, config: PretrainCo
 
 
 def _renewals(views: ViewSampler) -> range:
-    return range(1, views.config.refresh + 1) if views.neighbors.shape[1] else range(0)
+    """Which of the looks at the features there are; without any, no neighbour is looked up yet."""
+    times = views.config.refresh
+    return range(1, times + 1) if times and views.neighbors.shape[1] else range(0)
 
 
 def _optimizer(params: list[torch.nn.Parameter], config: PretrainConfig) -> Optimizer:

@@ -8,6 +8,7 @@ from unbend.training.lars import LARS
 from unbend.training.loop import Terms, Watch, descend
 from unbend.training.record import History, Record, hash_of
 from unbend.training.schedule import fused_for, n_steps, warmup_cosine
+from unbend.training.shelf import Shelf
 
 __all__ = [
     "Checkpoints",
@@ -16,6 +17,7 @@ __all__ = [
     "History",
     "LARS",
     "Record",
+    "Shelf",
     "Terms",
     "Watch",
     "agree",

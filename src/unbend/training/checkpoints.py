@@ -15,13 +15,16 @@ import tempfile
 import time
 import warnings
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from safetensors import SafetensorError
 from safetensors.torch import load, save
 from torch import Tensor
 
 from unbend.exceptions import UnbendWarning
+
+if TYPE_CHECKING:
+    from unbend.training.shelf import Shelf
 
 __all__ = ["Checkpoint", "Checkpoints"]
 
@@ -49,14 +52,20 @@ class Checkpoints:
         interrupt are always saved.
     keep : int, default=2
         How many are kept; two survive damage of the newest.
+    shelf : Shelf, optional
+        Where a run without a checkpoint looks for the end of stage 1 of another run, and where it
+        leaves its own.
     """
 
-    def __init__(self, path: str | Path, every: float = 5.0, keep: int = 2) -> None:
+    def __init__(
+        self, path: str | Path, every: float = 5.0, keep: int = 2, shelf: Shelf | None = None
+    ) -> None:
         if not every >= 0:
             raise ValueError(f"`every` of Checkpoints must be >= 0 minutes, got {every!r}; try 5")
         if keep < 1:
             raise ValueError(f"`keep` of Checkpoints must be >= 1, got {keep!r}; try 2")
         self.path, self.every, self.keep = Path(path), float(every), int(keep)
+        self.shelf = shelf
         if self.path.exists() and not self.path.is_dir():
             raise ValueError(f"{str(path)!r} is a file; name a directory for the checkpoints")
         self._last_save = time.monotonic()

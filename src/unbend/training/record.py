@@ -53,10 +53,12 @@ class Record:
         if checkpoints is not None:
             if is_main():
                 checkpoints.clear_leftovers()
-            self._saved = checkpoints.newest()
+            self._saved = own = checkpoints.newest()
+            if own is None and checkpoints.shelf is not None:
+                self._saved = checkpoints.shelf.find(self.identity)
             barrier()  # nobody writes before everybody has read
-        if self._saved is not None:
-            self._check_identity(self._saved.values["identity"])
+            if own is not None:
+                self._check_identity(own.values["identity"])
 
     @property
     def active(self) -> bool:
@@ -95,6 +97,12 @@ class Record:
         """Keep the state after ``step`` steps of a stage."""
         if self.checkpoints is None or not is_main():
             return
+        self.checkpoints.save(*self._content(stage, step, parts, history))
+
+    def _content(
+        self, stage: str, step: int, parts: Mapping[str, Any], history: History
+    ) -> tuple[dict[str, Tensor], dict[str, Any]]:
+        """What a checkpoint holds."""
         tensors, state = pack(capture(parts))
         values = {
             "identity": self.identity,
@@ -104,13 +112,18 @@ class Record:
             "history": self._history + history,
             "state": state,
         }
-        self.checkpoints.save(tensors, values)
+        return tensors, values
 
     def finish(self, stage: str, step: int, parts: Mapping[str, Any], history: History) -> None:
         """Keep the end of a stage."""
         self._finished.append(stage)
         self._history += history
-        self.save(stage, step, parts, [])
+        if self.checkpoints is None or not is_main():
+            return
+        tensors, values = self._content(stage, step, parts, [])
+        self.checkpoints.save(tensors, values)
+        if self.checkpoints.shelf is not None:
+            self.checkpoints.shelf.keep(stage, self.identity, tensors, values)
 
     def _check_identity(self, theirs: Mapping[str, Any]) -> None:
         assert self.checkpoints is not None

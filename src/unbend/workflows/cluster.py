@@ -20,6 +20,7 @@ from unbend.progress import Progress, silent
 from unbend.runs import Log, RunDirectory, combined_hash, read_json
 from unbend.training import Checkpoints
 from unbend.workflows.inputs import Inputs, read_inputs
+from unbend.workflows.kept import stage1_shelf
 from unbend.workflows.processes import is_first, n_processes
 from unbend.workflows.results import write_results
 
@@ -320,14 +321,18 @@ class _Job:
             )
 
     def _train(self) -> None:
-        X = self.inputs.source.X
+        samples: Any = self.inputs.source.X
         if self.inputs.encoder is not None:
             self.model.set_params(encoder=self.inputs.encoder)
-            with self.log.stage("encoding"):  # kept on disk, so that a second pass is quick
-                self.inputs.embeddings(self.progress)
+            with self.log.stage("encoding"):
+                samples = self.inputs.encoded(self.progress)
+                if self.rows is not None:  # all of them are kept on disk by now
+                    samples = self.inputs.encoded(self.progress, self.rows)
+        elif self.rows is not None:
+            samples = np.asarray(samples[self.rows])
         with self.log.stage("training"):
-            samples = X if self.rows is None else np.asarray(X[self.rows])
-            kept = Checkpoints(self.run.checkpoints / "training", every=_MINUTES)
+            shelf = stage1_shelf(self.model.device)
+            kept = Checkpoints(self.run.checkpoints / "training", every=_MINUTES, shelf=shelf)
             self.model.fit(samples, checkpoints=kept, progress=self.progress)
 
 

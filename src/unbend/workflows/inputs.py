@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from numpy.typing import NDArray
 
 from unbend.data import Source, open_source
-from unbend.encoding import embed_images, open_cache
+from unbend.encoding import EncodedImages, open_cache
 from unbend.exceptions import UnbendWarning
 from unbend.networks.encoders import Encoder, default_encoder, load_encoder
 from unbend.progress import Progress, silent
@@ -36,12 +37,20 @@ class Inputs:
 
     def embeddings(self, progress: Progress = silent) -> NDArray[Any]:
         """The samples, or what the encoder makes of them; nothing is encoded twice."""
+        encoded = self.encoded(progress)
+        return self.source.X if encoded is None else encoded.embeddings
+
+    def encoded(
+        self, progress: Progress = silent, rows: NDArray[np.int64] | None = None
+    ) -> EncodedImages | None:
+        """The images, or some rows of them, with their embeddings; None without an encoder."""
         source = self.source
         if self.encoder is None:
-            return source.X
-        return embed_images(
-            self.encoder, source.X, cache=open_cache(), hashes=source.hashes, progress=progress
-        )
+            return None
+        X, hashes = source.X, source.hashes
+        if rows is not None:
+            X, hashes = np.asarray(X[rows]), [hashes[i] for i in rows]
+        return EncodedImages(self.encoder, X, cache=open_cache(), hashes=hashes, progress=progress)
 
 
 def read_inputs(
