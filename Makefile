@@ -67,7 +67,12 @@ cifar10: $(STAMP)  ## photographs through the lite2 encoder, beside other method
 	for ending in md csv json png; do \
 		cp runs/cifar10/benchmark.$$ending runs/results/cifar10-embeddings.$$ending; done
 
-results: digits figure1 cifar10 $(RESULTS)  ## run them all (hours on two cores) and write docs/results.md
+.PHONY: views
+views: $(STAMP)  ## what a view of an encoded photograph should be, at both scales (after `make data`)
+	$(BIN)/unbend reproduce views -o runs/results
+	$(BIN)/unbend reproduce views --scale full -o runs/results
+
+results: digits figure1 cifar10 views $(RESULTS)  ## run them all (hours on two cores) and write docs/results.md
 	$(BIN)/python -m unbend.experiments.results runs/results docs/results.md
 
 bench-objective: $(STAMP)  ## rates and projection against the usual formulas
@@ -78,7 +83,7 @@ bench-encode: $(STAMP)  ## encoders against their bare networks
 	$(BIN)/python -m benchmarks.encode
 
 .PHONY: bench-folder
-bench-folder: $(STAMP)  ## a folder clustered twice: the second run decodes and encodes nothing
+bench-folder: $(STAMP)  ## a folder clustered twice: how soon the second run trains
 	$(BIN)/python -m benchmarks.folder
 
 bench-labels: $(STAMP)  ## labels against scikit-learn, up to a million samples

@@ -50,3 +50,13 @@ def test_kept_work_is_named(tmp_path, monkeypatch):
     assert json.loads((tmp_path / "table2.json").read_text())["kept_from"] == ["abc1234"]
     page = write_results(tmp_path, tmp_path / "page.md").read_text(encoding="utf-8")
     assert "kept from `abc1234`" in page
+
+
+def test_tables_of_one_experiment_stand_together(tmp_path):
+    """Another scale has a name of its own and the experiment's title."""
+    for name in ("views-small", "recipe", "views"):
+        Table(f"caption of {name}", ["a"], [["1"]]).saved(tmp_path, name)
+    page = write_results(tmp_path, tmp_path / "page.md").read_text(encoding="utf-8")
+    places = [page.index(f"caption of {name}") for name in ("views", "views-small", "recipe")]
+    assert places == sorted(places)
+    assert "## views-small: neighbours, cached and live views" in page

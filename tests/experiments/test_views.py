@@ -74,7 +74,6 @@ def test_table(tiny, tmp_path):
         out=tmp_path,
         verbose=False,
         settings=SETTINGS,
-        peers=["kmeans"],
     )
     assert [row[0] for row in table.rows] == [
         "MLC, neighbours",

@@ -42,13 +42,18 @@ def write_results(folder: str | Path, page: str | Path) -> Path:
 
 
 def _order(table: Path) -> tuple[int, str]:
-    names = list(EXPERIMENTS)
-    return (names.index(table.stem) if table.stem in names else len(names), table.stem)
+    names, name = list(EXPERIMENTS), _experiment(table.stem)
+    return (names.index(name) if name in names else len(names), table.stem)
+
+
+def _experiment(stem: str) -> str:
+    """The experiment of a table; one with several has names like ``views-small``."""
+    return stem if stem in EXPERIMENTS else stem.partition("-")[0]
 
 
 def _section(table: Path, docs: Path) -> str:
     origin = _origin(table)
-    title = EXPERIMENTS.get(table.stem, table.stem)
+    title = EXPERIMENTS.get(_experiment(table.stem), table.stem)
     lines = [f"## {table.stem}: {title}" if title != table.stem else f"## {title}", ""]
     lines += [table.read_text(encoding="utf-8").strip(), ""]
     picture = table.with_suffix(".png")
