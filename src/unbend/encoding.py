@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +30,13 @@ def open_cache(folder: str | Path | None = "auto") -> EmbeddingCache | None:
     """The cache of embeddings in a folder; ``"auto"`` is the user's, None is no cache."""
     if folder is None:
         return None
-    return EmbeddingCache(default_cache_dir() / "embeddings" if folder == "auto" else folder)
+    return _cache_in(str(default_cache_dir() / "embeddings" if folder == "auto" else folder))
+
+
+@lru_cache(maxsize=8)
+def _cache_in(folder: str) -> EmbeddingCache:
+    """One for all who use the folder: it remembers what is where."""
+    return EmbeddingCache(folder)
 
 
 def embed_images(

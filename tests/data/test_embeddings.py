@@ -2,12 +2,14 @@
 
 import multiprocessing
 import os
+import shutil
 import signal
 import time
 
 import numpy as np
 import pytest
 
+from unbend.data import embeddings
 from unbend.data.embeddings import EmbeddingCache, hash_samples
 from unbend.exceptions import UnbendWarning
 
@@ -85,6 +87,40 @@ def test_a_damaged_shard_is_said_and_made_again(tmp_path, X):
     shard.write_bytes(shard.read_bytes()[:100])
     with pytest.warns(UnbendWarning, match="is damaged and ignored"):
         assert len(get(tmp_path, X)) == 10
+
+
+def test_one_cache_sees_what_others_do_to_the_folder(tmp_path, X):
+    """Shards that came, that were deleted, and a folder that is gone."""
+    cache, hashes = EmbeddingCache(tmp_path), hash_samples(X)
+
+    def asked():
+        encode = Encode(X)
+        np.testing.assert_array_equal(
+            cache.get("encoder", hashes, encode, shard_size=5), vectors(X)
+        )
+        return len(encode.asked)
+
+    assert asked() == 20
+    assert asked() == 0
+    sorted(tmp_path.glob("*/*.safetensors"))[0].unlink()
+    assert asked() == 5
+    shutil.rmtree(tmp_path)
+    get(tmp_path, X[:8])  # by another one
+    assert asked() == 12
+    assert asked() == 0
+
+
+def test_only_the_shards_of_the_samples_are_read(tmp_path, X, monkeypatch):
+    """Labelling a large folder piece by piece must not read all of it for each piece."""
+    get(tmp_path, X, shard_size=5)
+    cache, hashes, read = EmbeddingCache(tmp_path), hash_samples(X), []
+    whole = embeddings.load_file
+    monkeypatch.setattr(embeddings, "load_file", lambda path: (read.append(path), whole(path))[1])
+    for start in range(0, 20, 5):
+        rows = slice(start, start + 5)
+        out = cache.get("encoder", hashes[rows], Encode(X[rows]))
+        np.testing.assert_array_equal(out, vectors(X[rows]))
+    assert len(read) == 4
 
 
 def test_a_wrong_encoder_is_refused(tmp_path, X):

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from safetensors import SafetensorError
+from safetensors import SafetensorError, safe_open
 from safetensors.numpy import load_file, save
 
 from unbend.data.pixels import hash_sample
@@ -55,6 +55,7 @@ class EmbeddingCache:
         self.folder = Path(folder).expanduser()
         self.encoded = 0  # of the last call
         self.found = 0
+        self._shards: dict[Path, _Shards] = {}
 
     @property
     def neighbors(self) -> Path:
@@ -109,23 +110,20 @@ class EmbeddingCache:
         return self.folder / hashlib.blake2b(key.encode(), digest_size=_WIDTH).hexdigest()
 
     def _read(self, folder: Path, wanted: set[bytes]) -> dict[bytes, NDArray[np.float32]]:
+        """Vectors of those that are there, from the shards that hold them and no others."""
+        where = self._shards.setdefault(folder, _Shards(folder))
+        where.look()
+        rows: dict[str, list[tuple[bytes, int]]] = {}
+        for digest in wanted & where.rows.keys():
+            name, row = where.rows[digest]
+            rows.setdefault(name, []).append((digest, row))
         known: dict[bytes, NDArray[np.float32]] = {}
-        for path in sorted(folder.glob("*.safetensors")) if folder.is_dir() else ():
+        for name, entries in rows.items():
             try:
-                shard = load_file(path)
-                rows = [row.tobytes() for row in shard["digests"]]
-                vectors = shard["vectors"]
-                sound = len(rows) == len(vectors) and vectors.dtype == np.float32
-            except (SafetensorError, KeyError, OSError):
-                sound = False
-            if not sound:
-                warnings.warn(
-                    f"{str(path)!r} is damaged and ignored; delete it",
-                    UnbendWarning,
-                    stacklevel=3,
-                )
-                continue
-            known.update((d, v) for d, v in zip(rows, vectors, strict=True) if d in wanted)
+                vectors = load_file(folder / name)["vectors"]
+                known.update((digest, vectors[row]) for digest, row in entries)
+            except (SafetensorError, KeyError, IndexError, OSError):  # deleted meanwhile
+                where.forget()
         return known
 
     def _write(self, folder: Path, digests: list[bytes], vectors: NDArray[np.float32]) -> None:
@@ -142,6 +140,43 @@ class EmbeddingCache:
             os.replace(temporary, folder / f"{name}.safetensors")
         finally:
             temporary.unlink(missing_ok=True)
+
+
+class _Shards:
+    """Which shard of a folder holds which sample, read once from each."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.forget()
+
+    def forget(self) -> None:
+        """Read everything anew next time."""
+        self.rows: dict[bytes, tuple[str, int]] = {}
+        self._seen: set[str] = set()
+
+    def look(self) -> None:
+        """Take in the shards that have come."""
+        there = {path.name for path in self.folder.glob("*.safetensors")}
+        if not self._seen <= there:
+            self.forget()
+        for name in sorted(there - self._seen):
+            self._seen.add(name)
+            digests = _read_digests(self.folder / name)
+            self.rows.update((digest, (name, row)) for row, digest in enumerate(digests))
+
+
+def _read_digests(path: Path) -> list[bytes]:
+    """Whose vectors a shard holds; nobody's if it is damaged, which is said."""
+    try:
+        with safe_open(path, framework="numpy") as shard:
+            vectors = shard.get_slice("vectors")
+            digests = [row.tobytes() for row in shard.get_tensor("digests")]
+            if vectors.get_dtype() == "F32" and vectors.get_shape()[0] == len(digests):
+                return digests
+    except (SafetensorError, OSError):
+        pass
+    warnings.warn(f"{str(path)!r} is damaged and ignored; delete it", UnbendWarning, stacklevel=5)
+    return []
 
 
 def hash_samples(X: NDArray[Any]) -> list[str]:
