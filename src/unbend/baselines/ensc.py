@@ -204,14 +204,18 @@ class _Small:
         return shrunk
 
     def newton(self, sign: Tensor) -> Tensor:
-        """Code on the support ``sign`` ≠ 0 with these signs: ((1 − λ)/γ I + G) c = b − λ/γ s."""
-        inside = (sign != 0).to(self.b.dtype)
-        M = self.G * inside[:, :, None] * inside[:, None, :]
+        """Code on the support ``sign`` ≠ 0 with these signs: ((1 − λ)/γ I + G) c = b − λ/γ s.
+
+        The system has the size of the largest support, most often a third of the candidates.
+        """
+        inside, T = sign.abs().topk(int((sign != 0).sum(1).max()), dim=1, sorted=False)
+        M = self.G[torch.arange(len(T))[:, None, None], T[:, :, None], T[:, None, :]]
+        M.mul_(inside[:, :, None]).mul_(inside[:, None, :])
         M.diagonal(dim1=1, dim2=2).add_((1 - self.l1) / self.weight)
-        right = inside * self.b - self.l1 / self.weight * sign
+        right = inside * self.b.gather(1, T) - self.l1 / self.weight * sign.gather(1, T)
         factor = torch.linalg.cholesky_ex(M)[0]
-        solution: Tensor = torch.cholesky_solve(right[:, :, None], factor)[:, :, 0]
-        return solution
+        solution = torch.cholesky_solve(right[:, :, None], factor)[:, :, 0]
+        return torch.zeros_like(sign).scatter_(1, T, solution * inside)
 
 
 def _solve_small(
