@@ -64,6 +64,34 @@ def test_table8_states_the_deviation(perfect):
     assert "MLC is +0.100 ACC from NMCE on average" in table.notes[0]
 
 
+def test_table2_chooses_by_the_true_labels_only_where_it_says_so(perfect, monkeypatch):
+    """The oracle takes the best of the grid on the first seed; the defaults are never changed."""
+    asked = []
+
+    def classic(self, method, X, seed, **params):
+        asked.append((method, seed, params))
+        labels = self.problem.y.copy()
+        wrong = 60 if not params else {3: 40, 5: 12}.get(params.get("n_nonzero"), 48)
+        wrong = 24 if params.get("gamma") == 50 and params["l1_ratio"] == 0.95 else wrong
+        labels[:wrong] = (labels[:wrong] + 1) % 3
+        return Found(labels, X, 1.0)
+
+    monkeypatch.setattr(Lab, "classic", classic)
+    table = experiment("table2")(seeds=3, verbose=False)
+    rows = {(row[0], row[1], row[2]): row[3:] for row in table.rows}
+    assert rows["EnSC", "Z_TCR", "defaults"][0] == "0.667 ± 0.000"
+    assert rows["EnSC", "Z_TCR", "oracle, gamma = 50, l1_ratio = 0.95"][0] == "0.800 ± 0.000"
+    assert rows["SSC-OMP", "Z_MLC", "oracle, n_nonzero = 5, tol = 0.0001"][0] == "0.900 ± 0.000"
+    assert rows["SSC-OMP", "Z_MLC", "defaults"][-1] == ""
+    assert rows["SSC-OMP", "Z_MLC", "oracle, n_nonzero = 5, tol = 0.0001"][-1] == "0.784 / 0.763"
+    assert {params["gamma"] for _, seed, params in asked if seed and "gamma" in params} == {50}
+    assert (
+        table.notes[0]
+        == "EnSC, defaults: Z_MLC above Z_TCR: does not show (+0.000 ± 0.000, 0 of 3 seeds)."
+    )
+    assert table.notes[4].startswith("MLC above the best on Z_TCR (SSC-OMP, oracle): shows (+0.100")
+
+
 def test_published_numbers_are_marked(perfect):
     """A number of others never looks like one of ours."""
     for row in experiment("table3")(seeds=2, verbose=False).rows:
@@ -77,6 +105,39 @@ def test_table6_reports_the_drop(perfect):
     assert rows["MLC"] == ["1.000 ± 0.000", "1.000 ± 0.000", "0.000"]
     assert rows["NMCE"][2] == f"{0.95 - (1 + 88 / 100) / 2:.3f}"
     assert rows["SCAN (published, CIFAR-10)"] == ["0.876", "0.629", "0.247"]
+    assert table.notes[0].startswith("The smallest drop is that of MLC")
+    # NMCE drops by 0 with seed 0 and by .9 - .88 with seed 1.
+    assert (
+        table.notes[1] == "MLC drops less than NMCE: does not show (+0.010 ± 0.010, 1 of 2 seeds)."
+    )
+
+
+def test_table7_says_what_shows(perfect, monkeypatch):
+    """The full algorithm against one that misses a tenth, by a varying amount."""
+
+    def mlc(self, seed, *, random_start=False, changes=None, **kwargs):
+        labels = self.problem.y.copy()
+        wrong = 12 * (seed + 1) if random_start else 3 if changes else 0
+        wrong = 6 if changes is None and not random_start and seed == 1 else wrong
+        labels[:wrong] = (labels[:wrong] + 1) % 3
+        return Found(labels, np.eye(len(labels)), 1.0)
+
+    monkeypatch.setattr(Lab, "mlc", mlc)
+    notes = experiment("table7")(seeds=3, verbose=False).notes
+    assert notes[0].startswith("Stage 1 above a random start: shows (+0.183")
+    assert notes[1].startswith("Stage 2 above EnSC: does not show (-0.017")
+    assert notes[2].startswith("Augmentation in stage 2 above none: does not show (+0.008")
+
+
+def test_the_reverse_of_an_effect_is_said():
+    """Numbers that contradict a claim are not called missing evidence."""
+    from unbend.experiments.tables import effect
+
+    assert (
+        effect("up", [0.1, 0.2], [0.5, 0.6])
+        == "up: the reverse shows (-0.400 ± 0.000, 0 of 2 seeds)."
+    )
+    assert effect("up", [0.2], [0.1]) == "up: +0.100, one seed."
 
 
 def test_stage_1_runs_once_per_seed(tiny, monkeypatch):

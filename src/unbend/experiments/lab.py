@@ -127,10 +127,13 @@ class Lab:
         key = [name, _plain(model), stage1, self.problem.fingerprint, first, seed]
         return _unpack(remember("peers", key, work, cached=self.cached, rooms=PEERS))
 
-    def classic(self, method: str, X: NDArray[Any], seed: int) -> Found:
-        """A method of the benchmark's list on vectors, or on images made flat."""
+    def classic(self, method: str, X: NDArray[Any], seed: int, **params: Any) -> Found:
+        """A method of the benchmark's list on vectors, or on images made flat.
+
+        ``params`` are parameters of it other than its defaults.
+        """
         flat = X.reshape(len(X), -1).astype(np.float64)
-        model = baselines.METHODS[method](self.problem.k, random_state=seed)
+        model = baselines.METHODS[method](self.problem.k, random_state=seed, **params)
 
         def work() -> Arrays:
             begin = time.perf_counter()

@@ -15,7 +15,7 @@ from unbend.experiments.provenance import command_line, commit, kept_from
 from unbend.metrics import Scores
 from unbend.runs import atomic_write
 
-__all__ = ["SCORE_COLUMNS", "Table", "mean_sd", "score_cells"]
+__all__ = ["SCORE_COLUMNS", "Table", "effect", "mean_sd", "score_cells"]
 
 SCORE_COLUMNS = ("ACC", "NMI", "AMI", "ARI")
 
@@ -81,6 +81,27 @@ def mean_sd(values: Sequence[float], digits: int = 3) -> str:
     if len(values) == 1:
         return f"{values[0]:.{digits}f}"
     return f"{np.mean(values):.{digits}f} ± {np.std(values, ddof=1):.{digits}f}"
+
+
+def effect(claim: str, more: Sequence[float], less: Sequence[float]) -> str:
+    """Whether numbers bear a claim out: a sentence for the notes of a table.
+
+    ``more`` and ``less`` are in the order of the seeds; a claim holds where the mean of
+    ``more - less`` is above twice its standard error.
+
+    >>> effect("A above B", [0.9, 0.8, 0.9], [0.5, 0.5, 0.5])
+    'A above B: shows (+0.367 ± 0.033, 3 of 3 seeds).'
+    >>> effect("A above B", [0.5, 0.6], [0.6, 0.5])
+    'A above B: does not show (+0.000 ± 0.100, 1 of 2 seeds).'
+    """
+    gaps = np.subtract(more, less)
+    mean, above = gaps.mean(), int((gaps > 0).sum())
+    if len(gaps) == 1:
+        return f"{claim}: {mean:+.3f}, one seed."
+    error = gaps.std(ddof=1) / np.sqrt(len(gaps))
+    verdict = "the reverse shows" if mean < -2 * error else "does not show"
+    verdict = "shows" if mean > 2 * error else verdict
+    return f"{claim}: {verdict} ({mean:+.3f} ± {error:.3f}, {above} of {len(gaps)} seeds)."
 
 
 def score_cells(scores: Sequence[Scores]) -> list[str]:
