@@ -234,7 +234,8 @@ class MLC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseE
         Parameters
         ----------
         X : array-like or Tensor
-            Vectors (n, p), or images (n, h, w) or (n, c, h, w), uint8 or float.
+            Vectors (n, p), or images (n, h, w) or (n, c, h, w), uint8 or float; with an encoder
+            also :class:`~unbend.encoding.EncodedImages`, which it has seen before.
         y : None
             Ignored, present for scikit-learn.
         checkpoints : path or Checkpoints, optional

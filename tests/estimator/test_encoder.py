@@ -69,6 +69,17 @@ def test_images_are_clustered_and_predicted_through_the_encoder(data, views):
     assert model.outlier_score(X[:4]).shape == (4,)
 
 
+@pytest.mark.parametrize("views", ["neighbors", "cached", "live"])
+def test_images_that_were_encoded_before(data, views):
+    """The same fit, and the same model of images afterwards."""
+    X, _ = data
+    expected = MLC(3, encoder=colours, views=views, **SHORT).fit(X)
+    encoder = load_encoder(colours)
+    model = MLC(3, encoder=encoder, views=views, **SHORT).fit(EncodedImages(encoder, X))
+    np.testing.assert_array_equal(model.labels_, expected.labels_)
+    np.testing.assert_array_equal(model.transform(X), expected.transform(X))
+
+
 def test_neighbour_views_are_a_fit_on_the_embeddings(data):
     """The encoder adds nothing but the encoding: labels and features are those of the vectors."""
     X, _ = data
