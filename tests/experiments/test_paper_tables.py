@@ -308,6 +308,19 @@ def test_wrong_calls_are_named():
         open_problem("digits", "lite0", "checkpoint")
 
 
+def test_an_encoder_brings_its_preset(monkeypatch):
+    """As MLC does: what an encoder gives are embeddings, whatever the scale."""
+    from unbend.config import PRESETS
+    from unbend.experiments import problem as module
+
+    monkeypatch.setattr(module, "_embed", lambda X, source: np.zeros((len(X), 16), np.float32))
+    for scale in ("small", "full"):
+        found = open_problem("digits", "folder/lite0", scale=scale, limit=100)
+        assert found.config.preset == "embeddings"
+        assert found.config.stage2 == PRESETS["embeddings"].stage2
+        assert found.name == "digits seen by lite0"
+
+
 def test_data_without_labels_are_refused(tmp_path):
     """An experiment is scored."""
     np.save(tmp_path / "x.npy", np.zeros((4, 3)))

@@ -49,6 +49,14 @@ class SSCOMP(SelfExpressive):
     n_features_in_ : int
         Numbers in one sample.
 
+    Notes
+    -----
+    Few connections make a graph that falls apart easily. Where features fill the space, as those
+    of a self-supervised network do, samples that choose one another form pairs that hang on the
+    rest by a thread: then the leading eigenvectors are of such pairs and not of the clusters, and
+    the labels are near chance although most connections are right. Fewer samples in a code
+    (``n_nonzero=3``) help; :class:`EnSC`, with more connections, does not suffer from it.
+
     References
     ----------
     .. [1] C. You, D. P. Robinson, R. Vidal, "Scalable sparse subspace clustering by orthogonal

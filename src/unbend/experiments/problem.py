@@ -95,6 +95,7 @@ def open_problem(
     if encoder:
         X, name = _embed(X, str(encoder)), f"{name} seen by {Path(encoder).name}"
     preset = "paper" if scale == "full" and np.ndim(X) > 2 else preset_for(_shape(X))
+    preset = "embeddings" if encoder else preset  # as MLC's with an encoder
     problem = _problem(name, split, X, y, preset)
     return problem.with_config(_from_checkpoint(str(checkpoint))) if checkpoint else problem
 
