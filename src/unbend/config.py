@@ -138,6 +138,7 @@ class PretrainConfig:
     # Methods other than TCR train the backbone with a projector of their own. That many steps of
     # TCR on the frozen backbone then give the feature head its start for stage 2.
     head_steps: int = 200
+    head_lr: float = 2e-3  # of these steps, by Adam, whatever the method was trained with
     simclr: SimCLRConfig = field(default_factory=SimCLRConfig)
     moco: MoCoConfig = field(default_factory=MoCoConfig)
     vicreg: VICRegConfig = field(default_factory=VICRegConfig)

@@ -31,7 +31,7 @@ from unbend.networks.encoders.own import read_own
 from unbend.networks.network import Output
 from unbend.notebook import fitted_card
 from unbend.parameters import check_config, check_parameters, seed_of
-from unbend.pretrain import is_path
+from unbend.pretrain import as_published, is_path
 from unbend.progress import Progress, console_progress, silent
 from unbend.runs import read_model, write_model
 from unbend.training import Checkpoints
@@ -378,7 +378,8 @@ class MLC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseE
         twice = set(changes) & set(self.settings or {})
         if twice:
             raise ValueError(f"setting {sorted(twice)[0]!r} is given twice; leave one of them out")
-        return config.override(changes).override(self.settings or {})
+        config = config.override(changes).override(self.settings or {})
+        return as_published(config, {*changes, *(self.settings or {})})
 
     def _seed(self, checkpoints: Checkpoints | None = None) -> int:
         if self.random_state is None:

@@ -140,6 +140,7 @@ _CONFIG_RULES: dict[str, _Rule] = {
     "pretrain.method": _PRETRAIN,
     "pretrain.optimizer": _one_of("lars", "adam", "sgd"),
     "pretrain.head_steps": _COUNT,
+    "pretrain.head_lr": _ABOVE_ZERO,
     "pretrain.simclr.temperature": _ABOVE_ZERO,
     "pretrain.simclr.hidden": _ABOVE_ZERO,
     "pretrain.simclr.dim": _SIZE,

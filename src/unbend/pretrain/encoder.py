@@ -53,6 +53,9 @@ def train_encoder(
     network.normalize_like(samples)
     synchronize(network)
     network = network.to(fabric.device)
+    if samples.ndim == 4:
+        # Convolutions take a quarter less time.
+        network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
     identity = {
         "config": {key: config.to_dict()[key] for key in ("views", "network", "pretrain")},
         "seed": seed,
@@ -69,6 +72,8 @@ def train_encoder(
         record=Record(checkpoints, identity),
         watch=watch and Watch(lambda stage, step: watch(network), watch_every),
     )
+    # As a saved and loaded network computes.
+    network.to(memory_format=torch.contiguous_format)  # type: ignore[call-overload]
     return Trained(network.cpu().eval(), history)
 
 

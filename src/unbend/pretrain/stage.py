@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -90,6 +91,8 @@ def pretrain(
             return history
     else:
         load_backbone(network, config.method)
+    # What suits the method need not suit TCR on one small head.
+    config = replace(config, optimizer="adam", lr=config.head_lr)
     head = HeadStart(network, config, config.head_steps)
     history += _train(head, views, config, config.head_steps, **tools)
     network.train()

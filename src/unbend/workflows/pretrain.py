@@ -19,7 +19,7 @@ from unbend.devices import make_fabric
 from unbend.metrics import knn_accuracy
 from unbend.networks import Network, resolve_backbone, save_encoder
 from unbend.parameters import check_config
-from unbend.pretrain import METHODS, Trained, embed_all, train_encoder
+from unbend.pretrain import METHODS, Trained, as_published, embed_all, train_encoder
 from unbend.progress import Progress, silent
 from unbend.runs import Log, RunDirectory, combined_hash, read_json, software
 from unbend.training import Checkpoints, n_steps
@@ -190,6 +190,7 @@ def _config(
     if epochs is not None:
         changes["pretrain.epochs"] = epochs
     config = config.override(changes).override(settings or {})
+    config = as_published(config, settings or {})
     check_config(config)
     return config
 

@@ -1,0 +1,67 @@
+"""The preset of the paper trains every method as its authors did."""
+
+import numpy as np
+import pytest
+
+from unbend import MLC
+from unbend.config import PRESETS
+from unbend.pretrain import METHODS, as_published
+from unbend.pretrain.published import PUBLISHED
+from unbend.workflows.pretrain import _config
+
+# At 1024 images a step: 0.3, 0.2 and 0.03 for each 256 of them; SwAV's between 0.6 and 4.8.
+AT_1024 = {
+    "simclr": ("lars", 1.2, 1e-6, 0.01),
+    "moco": ("sgd", 0.12, 1e-4, 0.0),
+    "vicreg": ("lars", 0.8, 1e-6, 0.01),
+    "byol": ("lars", 0.8, 1.5e-6, 0.01),
+    "swav": ("lars", 0.6 * 8**0.5, 1e-6, 0.01),
+}
+
+
+def _training(config):
+    part = config.pretrain
+    return part.optimizer, part.lr, part.weight_decay, part.warmup
+
+
+def _resolved(method, **changes):
+    model = MLC(10, preset="paper", pretrain=method, **changes)
+    return model._resolve((3, 32, 32), 5000)
+
+
+@pytest.mark.parametrize("method", AT_1024)
+def test_the_estimator_takes_the_published_training(method):
+    name, *numbers = _training(_resolved(method))
+    assert name == AT_1024[method][0]
+    np.testing.assert_allclose(numbers, AT_1024[method][1:])
+
+
+def test_every_method_but_the_papers_own_is_there():
+    assert {*PUBLISHED} == {*METHODS} - {"tcr"}
+    assert as_published(PRESETS["paper"]) == PRESETS["paper"]
+    for end, lr in ((256, 0.6), (4096, 4.8)):
+        np.testing.assert_allclose(PUBLISHED["swav"].rate(end), lr)
+
+
+def test_the_rate_follows_the_batch_and_what_was_asked_for_stays():
+    assert _resolved("byol", batch_size=512).pretrain.lr == pytest.approx(0.4)
+    both = {"pretrain.batch_size": 128, "pretrain.accumulate": 4}
+    assert _resolved("byol", settings=both).pretrain.lr == pytest.approx(0.4)
+    asked = _resolved("byol", settings={"pretrain.lr": 0.05})
+    assert (asked.pretrain.lr, asked.pretrain.weight_decay) == (0.05, 1.5e-6)
+    adam = _resolved("byol", settings={"pretrain.optimizer": "adam", "pretrain.lr": 1e-3})
+    assert _training(adam) == ("adam", 1e-3, 1e-4, 0.01)
+
+
+def test_short_presets_keep_their_own():
+    for method in METHODS:
+        config = PRESETS["images"].override({"pretrain.method": method})
+        assert as_published(config) == config
+
+
+def test_the_command_takes_it_too():
+    class Scaling:
+        shape = (3, 32, 32)
+
+    config = _config(Scaling(), 5000, "paper", "moco", None, {"pretrain.warmup": 0.5})
+    assert _training(config) == ("sgd", 0.12, 1e-4, 0.5)
