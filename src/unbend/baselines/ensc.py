@@ -209,7 +209,8 @@ class _Small:
         The system has the size of the largest support, most often a third of the candidates.
         """
         inside, T = sign.abs().topk(int((sign != 0).sum(1).max()), dim=1, sorted=False)
-        M = self.G[torch.arange(len(T))[:, None, None], T[:, :, None], T[:, None, :]]
+        square = T[:, :, None] * sign.shape[1] + T[:, None, :]
+        M = self.G.flatten(1).gather(1, square.flatten(1)).view_as(square)  # faster than by index
         M.mul_(inside[:, :, None]).mul_(inside[:, None, :])
         M.diagonal(dim1=1, dim2=2).add_((1 - self.l1) / self.weight)
         right = inside * self.b.gather(1, T) - self.l1 / self.weight * sign.gather(1, T)
