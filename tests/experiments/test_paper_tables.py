@@ -367,3 +367,14 @@ def test_settings_of_the_problem_reach_the_peer(tiny):
 
     changes = lab._differences(tiny.config.to_dict(), PRESETS["images"].to_dict())
     assert PRESETS["images"].override(changes) == tiny.config
+
+
+def test_the_command_is_what_one_types(monkeypatch):
+    """By its script or as a module, unbend is unbend; another module is not."""
+    from unbend.experiments.provenance import command_line
+
+    for program in ("/a/bin/unbend", "/a/src/unbend/__main__.py"):
+        monkeypatch.setattr("sys.argv", [program, "reproduce", "table2", "-o", "my dir"])
+        assert command_line() == "unbend reproduce table2 -o 'my dir'"
+    monkeypatch.setattr("sys.argv", ["/a/other/__main__.py", "x"])
+    assert command_line() == "python x"

@@ -49,6 +49,8 @@ def command_line() -> str:
     """
     program, *arguments = sys.argv or ["python"]
     name = Path(program).name
+    if Path(program).parts[-2:] == ("unbend", "__main__.py"):  # python -m unbend
+        name = "unbend"
     if name in ("__main__.py", "-c", "-m", ""):
         name = "python"
     return shlex.join([name, *arguments])
