@@ -155,6 +155,13 @@ def test_stage_1_runs_once_per_seed(tiny, monkeypatch):
     assert calls == [0, 1, 0]
 
 
+def test_stage_1_is_laid_out_in_memory_as_it_is_read(tiny):
+    """Another order of the weights rounds otherwise, and rounding is another key of the cache."""
+    fresh, read = (Lab(tiny).start(0).network.state_dict() for _ in range(2))
+    assert fresh.keys() == read.keys()
+    assert all(fresh[name].stride() == read[name].stride() for name in fresh)
+
+
 def test_shared_stages_are_algorithm_1(tiny):
     """Stage 2 from the shared network changes the features, keeps the backbone, gives k labels."""
     work = Lab(tiny)

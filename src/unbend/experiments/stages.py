@@ -71,6 +71,8 @@ def stage1(
         if stage == 1:
             seconds = time.perf_counter() - start
             network = copy.deepcopy(network).cpu().eval()
+            # As it will be read from the disk: another order in memory rounds otherwise.
+            network.to(memory_format=torch.contiguous_format)  # type: ignore[call-overload]
             found.append(Stage1(network, seed, generator.get_state(), seconds))
 
     only = replace(problem.config, stage2=replace(problem.config.stage2, epochs=0))
