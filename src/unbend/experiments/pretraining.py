@@ -38,7 +38,7 @@ CONFIGS: dict[str, Config] = {
             "views.n_neighbors": 0,
             "network.width": 16,
             "pretrain.batch_size": 256,
-            "pretrain.epochs": 10,
+            "pretrain.epochs": 8,
             "pretrain.warmup": 0.1,
         }
         | {f"views.augmentation.{k}": v for k, v in vars(Augmentation()).items()}
