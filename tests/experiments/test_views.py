@@ -79,16 +79,18 @@ def test_table(tiny, tmp_path):
         "MLC, neighbours",
         "MLC, cached copies",
         "MLC, cached copies of neighbours",
-        "MLC, cached copies, seed 0 alone",
-        "MLC, stage 1 cached, stage 2 live, seed 0 alone",
-        "MLC, live, seed 0 alone",
+        "MLC, cached copies, the paper's λ",
+        "MLC, cached copies of neighbours, the paper's λ",
+        "MLC, cached copies, the paper's λ, seed 0 alone",
+        "MLC, stage 1 cached, stage 2 live, the paper's λ, seed 0 alone",
+        "MLC, live, the paper's λ, seed 0 alone",
         "k-means",
         "chance, true sizes",
     ]
     assert "n = 120" in table.caption
     assert all(len(row) == len(table.columns) for row in table.rows)
     assert "±" in table.rows[0][1]
-    assert "±" not in table.rows[4][1]
+    assert "±" not in table.rows[6][1]
     assert (tmp_path / "views-small.csv").is_file()
 
 
