@@ -37,6 +37,13 @@ def test_a_table_without_origin_is_refused(tmp_path):
     assert not (tmp_path / "page.md").exists()
 
 
+def test_a_bar_stays_within_its_cell():
+    """As many cells in a row as there are columns."""
+    text = Table("caption", ["|a|", "b"], [["|cos| of x", "1"]]).markdown()
+    assert r"| \|cos\| of x | 1 |" in text
+    assert r"| \|a\| | b |" in text
+
+
 def test_no_tables_is_one_line(tmp_path):
     """The command says what to run first."""
     with pytest.raises(SystemExit, match="no tables in"):

@@ -50,7 +50,9 @@ class Table:
     def markdown(self) -> str:
         """As a markdown table."""
         lines = [self.columns, ["---"] * len(self.columns), *self.rows]
-        body = "\n".join("| " + " | ".join(cells) + " |" for cells in lines)
+        # A bar within a cell, as in |cos|, would end it.
+        rows = [" | ".join(cell.replace("|", "\\|") for cell in cells) for cells in lines]
+        body = "\n".join(f"| {row} |" for row in rows)
         notes = "".join(f"\n{note}\n" for note in self.notes)
         return f"{self.caption}\n\n{body}\n{notes}"
 
