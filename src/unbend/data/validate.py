@@ -37,7 +37,7 @@ def check_samples(estimator: Any, X: Any, fitted: Scaling | None = None) -> NDAr
         what = f"images of shape {fitted.shape}"
         if not fitted.is_image:
             what = f"vectors of width {estimator.n_features_in_}"
-        raise ValueError(f"X has {ndim} dimensions, but the model was fitted on {what}")
+        raise ValueError(f"X has {ndim} dimensions, but the model was fitted on {what}; reshape X")
     if on_images:
         return _check_images(estimator, X, fitting=fitted is None)
     array: NDArray[Any] = validate_data(
