@@ -2,9 +2,11 @@
 
 import numpy as np
 import torch
+from scipy.cluster.hierarchy import fcluster, linkage
 from sklearn.metrics import adjusted_rand_score
 
 from unbend.labels import LabelModel, label_codes
+from unbend.labels.assign import join
 
 
 def _paired_blocks(pairs: int = 4, each: int = 90, seed: int = 0):
@@ -33,9 +35,26 @@ def test_blocks_that_share_a_subspace_are_joined():
     np.testing.assert_array_equal(again.predict(C), model.labels)
 
 
-def test_one_block_more_is_left_to_the_eigenvectors():
+def test_one_block_more_joins_what_adds_least_to_the_cost_of_k_means():
+    """The blocks are orthogonal, so the two smallest are joined, whatever rounding says."""
     C, Z, _ = _paired_blocks()
-    assert label_codes(C, Z, 7, eta=0.1).n_blocks == 7
+    blocks = C.argmax(1).numpy()
+    kept = np.flatnonzero((blocks < 6) | (np.arange(len(blocks)) % 2 == 0))  # halves 6 and 7
+    truth = np.minimum(blocks[kept], 6)
+    for method in ("dense", "blocks", "landmarks"):
+        model = label_codes(C[kept], Z[kept], 7, eta=0.1, method=method)
+        assert model.n_blocks == 8
+        assert adjusted_rand_score(truth, model.labels) == 1.0
+        np.testing.assert_array_equal(model.predict(C[kept]), model.labels)
+
+
+def test_joining_is_ward_s():
+    """As SciPy's from single samples on."""
+    rows = torch.from_numpy(np.random.default_rng(0).normal(size=(30, 4)))
+    expected = fcluster(linkage(rows.numpy(), "ward"), 5, "maxclust")
+    found = join(rows, torch.arange(30), 5)
+    assert sorted(found.unique().tolist()) == list(range(5))
+    assert adjusted_rand_score(expected, found.numpy()) == 1.0
 
 
 def test_as_many_blocks_as_clusters_are_left_alone():

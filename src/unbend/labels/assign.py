@@ -8,7 +8,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-__all__ = ["assign", "canonical", "normalise_rows", "pivot_rows"]
+__all__ = ["assign", "canonical", "join", "normalise_rows", "pivot_rows"]
 
 
 def normalise_rows(U: Tensor, floor: float = 1e-3) -> Tensor:
@@ -68,7 +68,29 @@ def fill_empty(labels: Tensor, distances: Tensor, k: int) -> Tensor:
     return labels
 
 
-def assign(U: Tensor, k: int) -> Tensor:
+def join(rows: Tensor, labels: Tensor, k: int) -> Tensor:
+    """Join clusters of rows to k, two at a time, those that add least to the cost of k-means.
+
+    That cost grows by m_a m_b / (m_a + m_b) times the squared distance of the means (Ward).
+    """
+    counts = torch.bincount(labels).to(rows)
+    p = counts.shape[0]
+    means = rows.new_zeros(p, rows.shape[1]).index_add_(0, labels, rows) / counts[:, None]
+    group = torch.arange(p, device=labels.device)
+    for _ in range(p - k):
+        pairs = counts[:, None] * counts / (counts[:, None] + counts).clamp_min(1)
+        cost = pairs * torch.cdist(means, means).square()
+        cost[(counts[:, None] * counts) == 0] = torch.inf  # joined already
+        cost.fill_diagonal_(torch.inf)
+        a, b = sorted(divmod(int(cost.argmin()), p))
+        means[a] = (counts[a] * means[a] + counts[b] * means[b]) / (counts[a] + counts[b])
+        counts[a], counts[b] = counts[a] + counts[b], 0
+        group[group == b] = a
+    number = (counts > 0).cumsum(0) - 1  # of those that are left
+    return number[group[labels]]
+
+
+def assign(U: Tensor, k: int, n_blocks: int | None = None) -> Tensor:
     """Cluster the rows of a spectral embedding.
 
     Γ is doubly stochastic: all degrees are one, the random-walk and the symmetric Laplacian
@@ -78,9 +100,12 @@ def assign(U: Tensor, k: int) -> Tensor:
     Parameters
     ----------
     U : Tensor of shape (n, p)
-        Leading eigenvectors of Γ; the first k columns are used.
+        Leading eigenvectors of Γ; the first k columns are used, or the first ``n_blocks``.
     k : int
         Number of clusters; every cluster gets at least one sample.
+    n_blocks : int, optional
+        Find this many clusters, and join them to k by Ward's rule. Of n_blocks eigenvalues that
+        are nearly equal, the k largest are a matter of rounding; all of them are not.
 
     Examples
     --------
@@ -88,8 +113,10 @@ def assign(U: Tensor, k: int) -> Tensor:
     >>> assign(U, 2).tolist()
     [0, 0, 1, 1]
     """
-    rows = normalise_rows(U[:, :k])
-    return lloyd(rows, rows[pivot_rows(rows, k)])[0]
+    p = n_blocks or k
+    rows = normalise_rows(U[:, :p])
+    labels = lloyd(rows, rows[pivot_rows(rows, p)])[0]
+    return join(rows, labels, k) if p > k else labels
 
 
 def canonical(labels: NDArray[np.int64], k: int) -> NDArray[np.int64]:

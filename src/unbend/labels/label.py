@@ -54,9 +54,10 @@ def label_codes(
     same for fitted and new samples, gives each sample its most probable cluster,
     :math:`\arg\max_q \sum_{j \in q} Γ_{xj}` over the stored representatives j.
 
-    Where Γ has half as many blocks again as clusters are asked for, or more, twice as many
-    clusters are found and merged by the coding length of their features (the paper does not
-    merge).
+    Where Γ has more blocks (eigenvalues above one half) than clusters are asked for, the blocks
+    are found and joined by Ward's rule in the space of all their eigenvectors. With half as many
+    again or more, twice as many clusters are found and merged by the coding length of their
+    features. The paper does neither.
 
     Parameters
     ----------
@@ -114,9 +115,12 @@ def label_codes(
     n_blocks = k
     if selection is None and _may_have_more(k, len(C), eigenvalues):
         finer = run_path(method, C, 2 * k, settings)
-        if float(finer[1][3 * k // 2 - 1]) > _STILL_LARGE:
+        n_blocks = max(k, int((finer[1] > _STILL_LARGE).sum()))
+        if n_blocks >= 3 * k // 2:
             n_blocks, (reps, eigenvalues, spectral) = 2 * k, finer
             reps, spectral = _merge(reps, spectral, C, Z, k, eps_sq)
+        elif n_blocks > k:
+            reps, eigenvalues, spectral = run_path(method, C, k, settings, n_blocks)
     reps, labels = _classify(reps, C, progress)
     changed = None if spectral is None else float((labels != spectral).double().mean())
     reps, labels = _renumber(reps, labels)
@@ -142,7 +146,7 @@ def _may_have_more(k: int, n: int, eigenvalues: Tensor) -> bool:
     A further eigenvalue that is still large says that Γ has more than k blocks. With many more,
     half as many again, k-means in the space of k eigenvectors joins blocks that have nothing in
     common; twice as many clusters, merged by coding length, do not. With one or two more it finds
-    the better joints.
+    better joints than coding length does, in the space of the eigenvectors of all blocks.
     """
     more = len(eigenvalues) > k and float(eigenvalues[k]) > _STILL_LARGE
     return k > 1 and more and n >= _SAMPLES_PER_BLOCK * 2 * k

@@ -51,19 +51,20 @@ def choose_method(method: str, n: int) -> str:
 
 
 def run_path(
-    method: str, C: Tensor, k: int, settings: Settings
+    method: str, C: Tensor, k: int, settings: Settings, n_blocks: int | None = None
 ) -> tuple[Representatives, Tensor, Tensor | None]:
     """Labelled representatives, leading eigenvalues, and spectral labels of the samples.
 
-    The landmark path labels landmarks only and returns None for the last.
+    The landmark path labels landmarks only and returns None for the last. ``n_blocks`` is that
+    of :func:`~unbend.labels.assign.assign`.
     """
     if method == "landmarks":
-        return (*_landmark_path(C, k, settings), None)
-    return _exact_path(method, C, k, settings)
+        return (*_landmark_path(C, k, settings, n_blocks or k), None)
+    return _exact_path(method, C, k, settings, n_blocks or k)
 
 
 def _exact_path(
-    method: str, C: Tensor, k: int, settings: Settings
+    method: str, C: Tensor, k: int, settings: Settings, n_blocks: int
 ) -> tuple[Representatives, Tensor, Tensor]:
     """Spectral clustering of the whole Γ, stored (dense) or applied in blocks."""
     eta, absolute = settings.eta, settings.absolute
@@ -71,14 +72,14 @@ def _exact_path(
     membership, spectrum = embed(
         C,
         kernel,
-        k,
+        n_blocks,
         eta=eta,
         absolute=absolute,
         tol=settings.tol,
         seed=settings.seed,
         progress=settings.progress,
     )
-    labels = assign(spectrum.vectors, k)
+    labels = assign(spectrum.vectors, k, n_blocks)
     keep, share = _stratified(labels, k, settings.seed)
     potential = membership.scaling.potential(eta)[keep] + eta * share.to(C).log()
     reps = Representatives(C[keep], potential, labels[keep], k, eta, absolute)
@@ -107,7 +108,9 @@ def _stratified(labels: Tensor, k: int, seed: int) -> tuple[Tensor, Tensor]:
     return keep.to(labels.device), share
 
 
-def _landmark_path(C: Tensor, k: int, settings: Settings) -> tuple[Representatives, Tensor]:
+def _landmark_path(
+    C: Tensor, k: int, settings: Settings, n_blocks: int
+) -> tuple[Representatives, Tensor]:
     """Spectral clustering of landmarks; samples follow by their membership."""
     n, eta, absolute = C.shape[0], settings.eta, settings.absolute
     m = settings.n_landmarks or min(n, max(1024, 5 * k))
@@ -122,12 +125,12 @@ def _landmark_path(C: Tensor, k: int, settings: Settings) -> tuple[Representativ
         C,
         landmarks,
         potential,
-        k,
+        n_blocks,
         eta=eta,
         absolute=absolute,
         seed=settings.seed,
         progress=settings.progress,
     )
-    labels = assign(spectrum.vectors, k)
+    labels = assign(spectrum.vectors, k, n_blocks)
     reps = Representatives(landmarks.codes, potential, labels, k, eta, absolute)
     return reps, spectrum.values
