@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from unbend.data.neighbors import nearest_neighbors
-from unbend.data.places import replace_file
+from unbend.data.places import keep_latest, replace_file
 from unbend.progress import Progress, silent
 
 __all__ = ["KeptNeighbors"]
@@ -62,13 +62,8 @@ class KeptNeighbors:
         with suppress(OSError):  # a full disk costs the next search, not this run
             with replace_file(place) as temporary, open(temporary, "wb") as file:
                 np.save(file, neighbors.cpu().numpy().astype(np.int32))
-            self._make_room()
+            keep_latest(self.folder.glob("*.npy"), self.most)
         return neighbors
-
-    def _make_room(self) -> None:
-        files = sorted(self.folder.glob("*.npy"), key=lambda path: path.stat().st_mtime)
-        for path in files[: max(0, len(files) - self.most)]:
-            path.unlink(missing_ok=True)
 
 
 def _key(X: Tensor, k: int, metric: str) -> str:

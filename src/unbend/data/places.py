@@ -6,11 +6,17 @@ import os
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-__all__ = ["default_cache_dir", "default_data_dir", "replace_directory", "replace_file"]
+__all__ = [
+    "default_cache_dir",
+    "default_data_dir",
+    "keep_latest",
+    "replace_directory",
+    "replace_file",
+]
 
 
 def default_cache_dir() -> Path:
@@ -66,6 +72,23 @@ def replace_directory(path: Path) -> Iterator[Path]:
                 raise
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
+
+
+def keep_latest(paths: Iterable[Path], most: int) -> None:
+    """Delete files and directories of a cache but for the ``most`` that were touched last."""
+    by_age = sorted(paths, key=_touched)
+    for path in by_age[: max(0, len(by_age) - most)]:
+        if path.is_dir():
+            shutil.rmtree(path, ignore_errors=True)
+        else:
+            path.unlink(missing_ok=True)
+
+
+def _touched(path: Path) -> float:
+    try:
+        return path.stat().st_mtime
+    except OSError:  # another process was quicker
+        return 0.0
 
 
 def _to_disk(path: Path) -> None:

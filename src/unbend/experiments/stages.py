@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import copy
 import hashlib
-import json
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -17,14 +15,13 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from unbend.algorithm import Watching, solve
-from unbend.data import default_cache_dir, prepare
+from unbend.data import prepare
 from unbend.devices import make_fabric
+from unbend.experiments.memory import Arrays, remember
 from unbend.experiments.problem import Problem
-from unbend.experiments.provenance import ALGORITHM, code_hash, commit, use_kept
 from unbend.networks import Network, build_network
 from unbend.pretrain import is_path
 from unbend.progress import Progress, silent
-from unbend.runs import read_model, write_model
 from unbend.training import History
 
 __all__ = ["Outcome", "Stage1", "features", "stage1", "stage2"]
@@ -58,22 +55,25 @@ def stage1(
     device: str = "auto",
 ) -> Stage1:
     """Line 1 of Algorithm 1 for one seed, from the cache where it was run before."""
-    place = Path(default_cache_dir()) / "experiments" / "stage1" / _key(problem, seed)
-    if cached and place.is_dir():
-        tensors, values = read_model(place)
-        use_kept(str(values.get("commit", "an earlier version")))
-        state = tensors.pop("generator")
-        return Stage1(_rebuild(problem, tensors), seed, state, float(values["seconds"]))
-    start, found = time.perf_counter(), []
+    tree = problem.config.to_dict()
+    tree.pop("stage2")
+    key = [tree, seed, problem.fingerprint, *_weights(problem.config.pretrain.method)]
+    kept = remember("stage1", key, lambda: _train(problem, seed, progress, device), cached=cached)
+    tensors = {name: torch.from_numpy(array) for name, array in kept.items()}
+    state, seconds = tensors.pop("generator"), float(tensors.pop("seconds"))
+    return Stage1(_rebuild(problem, tensors), seed, state, seconds)
+
+
+def _train(problem: Problem, seed: int, progress: Progress, device: str) -> Arrays:
+    """Weights after stage 1, the state of the generator then, and the seconds."""
+    start, found = time.perf_counter(), {}
     generator = torch.Generator().manual_seed(seed)
 
     def keep(stage: int, network: Network) -> None:
         if stage == 1:
-            seconds = time.perf_counter() - start
-            network = copy.deepcopy(network).cpu().eval()
-            # As it will be read from the disk: another order in memory rounds otherwise.
-            network.to(memory_format=torch.contiguous_format)  # type: ignore[call-overload]
-            found.append(Stage1(network, seed, generator.get_state(), seconds))
+            tensors = {**network.state_dict(), "generator": generator.get_state()}
+            found.update({name: np.array(t.cpu().contiguous()) for name, t in tensors.items()})
+            found["seconds"] = np.array(time.perf_counter() - start)
 
     only = replace(problem.config, stage2=replace(problem.config.stage2, epochs=0))
     solve(
@@ -86,11 +86,7 @@ def stage1(
         observe=keep,
         generator=generator,
     )
-    if cached:
-        place.parent.mkdir(parents=True, exist_ok=True)
-        tensors = {**found[0].network.state_dict(), "generator": found[0].generator}
-        write_model(place, tensors, {"seconds": found[0].seconds, "commit": commit()})
-    return found[0]
+    return found
 
 
 def stage2(
@@ -139,20 +135,6 @@ def features(problem: Problem, network: Network) -> NDArray[np.float64]:
     samples, _ = prepare(problem.X)
     Z: NDArray[np.float64] = network.encode(samples).Z.double().numpy()
     return Z
-
-
-def _key(problem: Problem, seed: int) -> str:
-    tree = problem.config.to_dict()
-    tree.pop("stage2")
-    parts = [
-        code_hash(*ALGORITHM),
-        tree,
-        seed,
-        problem.fingerprint,
-        *_weights(problem.config.pretrain.method),
-    ]
-    text = json.dumps(parts, sort_keys=True)
-    return hashlib.sha256(text.encode()).hexdigest()[:24]
 
 
 def _weights(method: str) -> list[str]:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from unbend.experiments.lab import Found, Lab, listening
 from unbend.experiments.problem import open_problem, seeds_of
 from unbend.experiments.published import SUBSPACE
-from unbend.experiments.tables import SCORE_COLUMNS, Table, effect, score_cells
+from unbend.experiments.tables import EFFECT, SCORE_COLUMNS, Table, effect, score_cells
 
 __all__ = ["run"]
 
@@ -66,8 +66,7 @@ def run(
         rows,
         [
             *_verdicts({key: [lab.score(f).acc for f in runs] for key, runs in found.items()}),
-            "± is the standard error of the difference in ACC over seeds; an effect shows above "
-            "twice that.",
+            EFFECT,
             "Oracle: of the paper's grid, the parameters with the highest ACC by the true labels "
             "on the features of the first seed, then used with all seeds.",
             "Published: CIFAR-10, parameters of EnSC and SSC-OMP chosen by the true labels.",

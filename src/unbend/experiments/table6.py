@@ -10,7 +10,7 @@ from unbend.experiments.lab import Lab, listening
 from unbend.experiments.problem import halve_odd_classes, open_problem, seeds_of
 from unbend.experiments.published import IMBALANCED
 from unbend.experiments.table3 import CLASSICS
-from unbend.experiments.tables import Table, effect, mean_sd
+from unbend.experiments.tables import EFFECT, Table, effect, mean_sd
 
 __all__ = ["run"]
 
@@ -52,8 +52,7 @@ def run(
         rows,
         [
             *_verdicts(balanced, imbalanced),
-            "± is the standard error of the difference over seeds; an effect shows above twice "
-            "that.",
+            EFFECT,
             "The drop is over the means of the seeds. Deep methods share stage 1 on each data set.",
         ],
     )

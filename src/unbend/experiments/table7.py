@@ -7,7 +7,7 @@ from pathlib import Path
 from unbend.experiments.lab import NO_VIEWS, Found, Lab, listening
 from unbend.experiments.problem import open_problem, seeds_of
 from unbend.experiments.published import ABLATION
-from unbend.experiments.tables import SCORE_COLUMNS, Table, effect, score_cells
+from unbend.experiments.tables import EFFECT, SCORE_COLUMNS, Table, effect, score_cells
 
 __all__ = ["run"]
 
@@ -51,8 +51,7 @@ def run(
         rows,
         [
             *_verdicts({k: [lab.score(f).acc for f in runs] for k, runs in found.items()}),
-            "± is the standard error of the difference in ACC over seeds; an effect shows above "
-            "twice that.",
+            EFFECT,
             "Published: CIFAR-10. No augmentation: one view, the sample itself, and no neighbour.",
         ],
     )

@@ -15,9 +15,13 @@ from unbend.experiments.provenance import command_line, commit, kept_from
 from unbend.metrics import Scores
 from unbend.runs import atomic_write
 
-__all__ = ["SCORE_COLUMNS", "Table", "effect", "mean_sd", "score_cells"]
+__all__ = ["EFFECT", "SCORE_COLUMNS", "Table", "effect", "mean_sd", "score_cells"]
 
 SCORE_COLUMNS = ("ACC", "NMI", "AMI", "ARI")
+# The note that belongs to the sentences of effect.
+EFFECT = (
+    "± is the standard error of the difference in ACC over seeds; an effect shows above twice that."
+)
 
 
 @dataclass

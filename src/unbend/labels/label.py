@@ -16,7 +16,7 @@ from unbend.labels.check import check_choices, check_positive, unit_rows
 from unbend.labels.choose import choose_n_clusters
 from unbend.labels.hierarchy import cut_tree, merge_clusters
 from unbend.labels.model import OUTLIER_QUANTILES, LabelModel
-from unbend.labels.paths import METHODS, Settings, choose_method, run_path
+from unbend.labels.paths import METHODS, Settings, choose_method, embed_codes
 from unbend.labels.prediction import Representatives
 from unbend.labels.selection import ModelSelection
 from unbend.labels.subspaces import Subspaces, second_moments
@@ -111,16 +111,16 @@ def label_codes(
     selection = _select(C, Z, max_clusters, settings) if n_clusters == "auto" else None
     k = int(n_clusters) if selection is None else selection.chosen
     method = choose_method(method, len(C))
-    reps, eigenvalues, spectral = run_path(method, C, k, settings)
-    n_blocks = k
-    if selection is None and _may_have_more(k, len(C), eigenvalues):
-        finer = run_path(method, C, 2 * k, settings)
-        n_blocks = max(k, int((finer[1] > _STILL_LARGE).sum()))
-        if n_blocks >= 3 * k // 2:
-            n_blocks, (reps, eigenvalues, spectral) = 2 * k, finer
-            reps, spectral = _merge(reps, spectral, C, Z, k, eps_sq)
-        elif n_blocks > k:
-            reps, eigenvalues, spectral = run_path(method, C, k, settings, n_blocks)
+    found, n_blocks = embed_codes(method, C, k, settings), k
+    if selection is None and _may_have_more(k, len(C), found.values):
+        finer = embed_codes(method, C, 2 * k, settings)
+        n_blocks = max(k, int((finer.values > _STILL_LARGE).sum()))
+        found = finer if n_blocks > k else found
+    if k < n_blocks and n_blocks >= 3 * k // 2:
+        n_blocks = 2 * k
+        reps, spectral = _merge(*found.cut(n_blocks), C, Z, k, eps_sq)
+    else:
+        reps, spectral = found.cut(k, n_blocks)
     reps, labels = _classify(reps, C, progress)
     changed = None if spectral is None else float((labels != spectral).double().mean())
     reps, labels = _renumber(reps, labels)
@@ -128,7 +128,7 @@ def label_codes(
     return LabelModel(
         labels=labels.cpu().numpy(),
         n_clusters=k,
-        eigenvalues=eigenvalues.cpu().numpy().astype(np.float64),
+        eigenvalues=found.values.cpu().numpy().astype(np.float64),
         method=method,
         merge_tree=merge_clusters(subspaces.moments, subspaces.counts, eps_sq),
         representatives=reps,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -14,7 +15,7 @@ from unbend.labels.prediction import Representatives
 from unbend.labels.spectral import embed
 from unbend.progress import Progress, silent
 
-__all__ = ["METHODS", "Settings", "choose_method", "run_path"]
+__all__ = ["METHODS", "Embedding", "Settings", "choose_method", "embed_codes"]
 
 METHODS = ("dense", "blocks", "landmarks")
 
@@ -50,40 +51,52 @@ def choose_method(method: str, n: int) -> str:
     return "blocks" if n <= _BLOCKS_UP_TO else "landmarks"
 
 
-def run_path(
-    method: str, C: Tensor, k: int, settings: Settings, n_blocks: int | None = None
-) -> tuple[Representatives, Tensor, Tensor | None]:
-    """Labelled representatives, leading eigenvalues, and spectral labels of the samples.
+@dataclass(frozen=True)
+class Embedding:
+    """Leading eigenvalues of Γ, the eigenvectors at samples or landmarks, and how to cut them."""
 
-    The landmark path labels landmarks only and returns None for the last. ``n_blocks`` is that
-    of :func:`~unbend.labels.assign.assign`.
-    """
+    values: Tensor
+    vectors: Tensor
+    represent: Callable[[Tensor, int], tuple[Representatives, Tensor | None]]
+
+    def cut(self, k: int, n_blocks: int | None = None) -> tuple[Representatives, Tensor | None]:
+        """Representatives labelled with k clusters, and the spectral labels of the samples.
+
+        The landmark path labels landmarks only and has None for these. ``n_blocks`` is that of
+        :func:`~unbend.labels.assign.assign`.
+        """
+        return self.represent(assign(self.vectors, k, n_blocks), k)
+
+
+def embed_codes(method: str, C: Tensor, p: int, settings: Settings) -> Embedding:
+    """The p leading eigenvectors of Γ and p + 1 eigenvalues, by one of the methods."""
     if method == "landmarks":
-        return (*_landmark_path(C, k, settings, n_blocks or k), None)
-    return _exact_path(method, C, k, settings, n_blocks or k)
+        return _landmark_path(C, p, settings)
+    return _exact_path(method, C, p, settings)
 
 
-def _exact_path(
-    method: str, C: Tensor, k: int, settings: Settings, n_blocks: int
-) -> tuple[Representatives, Tensor, Tensor]:
-    """Spectral clustering of the whole Γ, stored (dense) or applied in blocks."""
+def _exact_path(method: str, C: Tensor, p: int, settings: Settings) -> Embedding:
+    """The whole Γ, stored (dense) or applied in blocks."""
     eta, absolute = settings.eta, settings.absolute
     kernel = (DenseKernel if method == "dense" else BlockKernel)(C, eta, absolute)
     membership, spectrum = embed(
         C,
         kernel,
-        n_blocks,
+        p,
         eta=eta,
         absolute=absolute,
         tol=settings.tol,
         seed=settings.seed,
         progress=settings.progress,
     )
-    labels = assign(spectrum.vectors, k, n_blocks)
-    keep, share = _stratified(labels, k, settings.seed)
-    potential = membership.scaling.potential(eta)[keep] + eta * share.to(C).log()
-    reps = Representatives(C[keep], potential, labels[keep], k, eta, absolute)
-    return reps, spectrum.values, labels
+    potential = membership.scaling.potential(eta)
+
+    def represent(labels: Tensor, k: int) -> tuple[Representatives, Tensor]:
+        keep, share = _stratified(labels, k, settings.seed)
+        raised = potential[keep] + eta * share.to(C).log()
+        return Representatives(C[keep], raised, labels[keep], k, eta, absolute), labels
+
+    return Embedding(spectrum.values, spectrum.vectors, represent)
 
 
 def _stratified(labels: Tensor, k: int, seed: int) -> tuple[Tensor, Tensor]:
@@ -108,29 +121,29 @@ def _stratified(labels: Tensor, k: int, seed: int) -> tuple[Tensor, Tensor]:
     return keep.to(labels.device), share
 
 
-def _landmark_path(
-    C: Tensor, k: int, settings: Settings, n_blocks: int
-) -> tuple[Representatives, Tensor]:
-    """Spectral clustering of landmarks; samples follow by their membership."""
+def _landmark_path(C: Tensor, p: int, settings: Settings) -> Embedding:
+    """Γ seen through landmarks; samples follow by their membership."""
     n, eta, absolute = C.shape[0], settings.eta, settings.absolute
-    m = settings.n_landmarks or min(n, max(1024, 5 * k))
+    m = settings.n_landmarks or min(n, max(1024, 5 * p))
     landmarks = choose_landmarks(C, m, settings.seed, absolute, settings.progress)
-    if landmarks.codes.shape[0] < k:
+    if landmarks.codes.shape[0] < p:
         raise ValueError(
             f"`C` has only {landmarks.codes.shape[0]} distinct codes among {m} landmarks, fewer "
-            f"than `n_clusters` = {k}; ask for fewer clusters or raise `n_landmarks`"
+            f"than `n_clusters` = {p}; ask for fewer clusters or raise `n_landmarks`"
         )
     potential = landmarks.potential(eta, absolute, settings.tol)
     spectrum = landmark_spectrum(
         C,
         landmarks,
         potential,
-        n_blocks,
+        p,
         eta=eta,
         absolute=absolute,
         seed=settings.seed,
         progress=settings.progress,
     )
-    labels = assign(spectrum.vectors, k, n_blocks)
-    reps = Representatives(landmarks.codes, potential, labels, k, eta, absolute)
-    return reps, spectrum.values
+
+    def represent(labels: Tensor, k: int) -> tuple[Representatives, None]:
+        return Representatives(landmarks.codes, potential, labels, k, eta, absolute), None
+
+    return Embedding(spectrum.values, spectrum.vectors, represent)

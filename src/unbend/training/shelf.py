@@ -11,7 +11,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import shutil
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -19,6 +18,7 @@ from typing import Any
 
 from torch import Tensor
 
+from unbend.data.places import keep_latest
 from unbend.training.checkpoints import Checkpoint, Checkpoints
 
 __all__ = ["Shelf"]
@@ -68,7 +68,7 @@ class Shelf:
             return
         try:
             Checkpoints(place, keep=1).save(tensors, values)
-            self._make_room()
+            keep_latest((p for p in self.path.iterdir() if p.is_dir()), self.most)
         except OSError:  # the run itself is not in need of it
             return
 
@@ -80,16 +80,3 @@ class Shelf:
         before = {k: v for k, v in identity.items() if not k.startswith(_LATER)}
         text = json.dumps([before, self.identity], sort_keys=True)
         return self.path / hashlib.sha256(text.encode()).hexdigest()[:32]
-
-    def _make_room(self) -> None:
-        """Delete what was not used for the longest time."""
-        there = sorted((p for p in self.path.iterdir() if p.is_dir()), key=_last_used)
-        for place in there[: max(0, len(there) - self.most)]:
-            shutil.rmtree(place, ignore_errors=True)
-
-
-def _last_used(path: Path) -> float:
-    try:
-        return path.stat().st_mtime
-    except OSError:  # another process was quicker
-        return 0.0
