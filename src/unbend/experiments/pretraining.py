@@ -22,6 +22,7 @@ from unbend.devices import make_fabric
 from unbend.experiments.lab import listening
 from unbend.experiments.memory import Arrays, remember
 from unbend.experiments.problem import hash_array, seeds_of
+from unbend.experiments.provenance import STAGE1
 from unbend.experiments.tables import Table, mean_sd
 from unbend.metrics import knn_accuracy
 from unbend.pretrain import METHODS, embed_all, train_encoder
@@ -111,7 +112,8 @@ def kept_score(samples: Tensor, data: NamedSet, config: Config, method: str, see
 
     views, network, pretrain = (config.to_dict()[k] for k in ("views", "network", "pretrain"))
     key = [method, views, network, pretrain, hash_array(data.X), hash_array(data.y), K, seed]
-    return Score(*remember("pretraining", key, work)["score"].tolist())
+    kept = remember("pretraining", key, work, rooms=(*STAGE1, "metrics"))
+    return Score(*kept["score"].tolist())
 
 
 def score(samples: Tensor, data: NamedSet, config: Config, method: str, seed: int) -> Score:

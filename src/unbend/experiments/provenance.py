@@ -9,20 +9,20 @@ import sys
 from functools import cache
 from pathlib import Path
 
-__all__ = ["ALGORITHM", "PEERS", "code_hash", "command_line", "commit", "kept_from", "use_kept"]
+__all__ = [
+    "ALGORITHM",
+    "PEERS",
+    "STAGE1",
+    "code_hash",
+    "command_line",
+    "commit",
+    "kept_from",
+    "use_kept",
+]
 
-# What the results of Algorithm 1 and of its peers depend on, beside data and settings.
-ALGORITHM = (
-    "functional",
-    "data",
-    "networks",
-    "training",
-    "pretrain",
-    "labels",
-    "algorithm.py",
-    "config.py",
-    "experiments/stages.py",
-)
+# What the results of stage 1, of Algorithm 1 and of its peers depend on, beside data and settings.
+STAGE1 = ("functional", "data", "networks", "training", "pretrain", "config.py")
+ALGORITHM = (*STAGE1, "labels", "algorithm.py", "experiments/stages.py")
 PEERS = (*ALGORITHM, "baselines")
 
 _kept: set[str] = set()

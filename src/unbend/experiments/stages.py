@@ -19,6 +19,7 @@ from unbend.data import prepare
 from unbend.devices import make_fabric
 from unbend.experiments.memory import Arrays, remember
 from unbend.experiments.problem import Problem
+from unbend.experiments.provenance import STAGE1
 from unbend.networks import Network, build_network
 from unbend.pretrain import is_path
 from unbend.progress import Progress, silent
@@ -58,7 +59,12 @@ def stage1(
     tree = problem.config.to_dict()
     tree.pop("stage2")
     key = [tree, seed, problem.fingerprint, *_weights(problem.config.pretrain.method)]
-    kept = remember("stage1", key, lambda: _train(problem, seed, progress, device), cached=cached)
+    rooms = (*STAGE1, "algorithm.py", "experiments/stages.py")
+
+    def work() -> Arrays:
+        return _train(problem, seed, progress, device)
+
+    kept = remember("stage1", key, work, cached=cached, rooms=rooms)
     tensors = {name: torch.from_numpy(array) for name, array in kept.items()}
     state, seconds = tensors.pop("generator"), float(tensors.pop("seconds"))
     return Stage1(_rebuild(problem, tensors), seed, state, seconds)
