@@ -2,16 +2,12 @@
 
 from dataclasses import replace
 
-import numpy as np
 import pytest
-from tests.experiments.conftest import TINY
 
-from unbend import MLC
 from unbend.config import PRESETS
 from unbend.data.named.registry import NAMED_SETS
-from unbend.experiments import fashion, lab
+from unbend.experiments import fashion, lab, stages
 from unbend.experiments.problem import open_problem
-from unbend.progress import silent
 
 
 @pytest.fixture
@@ -40,17 +36,9 @@ def test_a_second_run_takes_what_the_first_has_done(small_fashion, monkeypatch):
     def again(*args, **kwargs):
         raise AssertionError("this was done before")
 
-    monkeypatch.setattr(fashion, "solve", again)
-    monkeypatch.setattr(fashion, "ViewSampler", again)
+    monkeypatch.setattr(stages, "solve", again)
     monkeypatch.setattr(lab.baselines.KMeans, "fit", again)
     assert fashion.run(seeds=1, verbose=False).rows == first.rows
-
-
-def test_it_is_what_the_estimator_gives(tiny):
-    found, seconds = fashion._mlc(tiny, 3, silent)
-    model = MLC(3, preset="images", random_state=3, settings=TINY).fit(tiny.X)
-    np.testing.assert_array_equal(found.labels, model.labels_)
-    assert seconds > 0
 
 
 def test_settings_are_those_of_the_preset_but_for_a_few(monkeypatch):

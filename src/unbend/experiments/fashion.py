@@ -2,24 +2,15 @@
 
 from __future__ import annotations
 
-import time
-from functools import partial
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 
-from unbend.algorithm import solve
 from unbend.config import PRESETS
-from unbend.data import ViewSampler, default_cache_dir, prepare
-from unbend.data.kept_neighbors import KeptNeighbors
-from unbend.devices import make_fabric
 from unbend.experiments.lab import Found, Lab, listening
-from unbend.experiments.memory import Arrays, remember
 from unbend.experiments.problem import SCALES, Problem, open_problem, seeds_of
 from unbend.experiments.tables import SCORE_COLUMNS, Table, mean_sd, score_cells
-from unbend.progress import Progress
 
 __all__ = ["LIMITS", "SETTINGS", "run"]
 
@@ -52,40 +43,12 @@ def run(
     each = seeds_of(seeds, 3, 3, scale)
     with listening(verbose) as progress:
         lab = Lab(problem, progress)
-        ours = [_mlc(problem, seed, progress) for seed in each]
-        rows = [_row(lab, "MLC", [found for found, _ in ours], [first for _, first in ours])]
+        first = [lab.start(seed).seconds for seed in each]
+        rows = [_row(lab, "MLC", [lab.mlc(seed) for seed in each], first)]
         for method, title in PEERS.items():
             rows.append(_row(lab, title, [lab.classic(method, problem.X, s) for s in each]))
     rows.append(["chance", *score_cells([lab.chance()]), "", "", ""])
     return _table(problem, len(each), rows).saved(out, "fashion")
-
-
-def _mlc(problem: Problem, seed: int, progress: Progress) -> tuple[Found, float]:
-    """Algorithm 1 as :class:`unbend.MLC` runs it, and the seconds of its stage 1.
-
-    No seed is in the search for neighbours, so that it is done for the first and kept.
-    """
-    search = KeptNeighbors(default_cache_dir() / "experiments" / "neighbors")
-
-    def work() -> Arrays:
-        clock = [time.perf_counter()]
-        found = solve(
-            prepare(problem.X)[0],
-            problem.k,
-            problem.config,
-            seed=seed,
-            fabric=make_fabric("auto"),
-            progress=progress,
-            observe=lambda stage, network: clock.append(time.perf_counter()),
-            make_views=partial(ViewSampler, search=search),
-        )
-        # Stages 0, 1 and 2 were observed, each at its end.
-        first, rest = clock[2] - clock[0], time.perf_counter() - clock[2]
-        arrays = {"labels": found.labels.labels, "first": first, "rest": rest}
-        return {name: np.asarray(value) for name, value in arrays.items()}
-
-    kept = remember("fashion", [problem.config.to_dict(), problem.fingerprint, seed], work)
-    return Found(kept["labels"], problem.X[:0], float(kept["rest"])), float(kept["first"])
 
 
 def _open(scale: str) -> Problem:

@@ -65,10 +65,6 @@ class Lab:
         self.problem, self.progress, self.cached = problem, progress, cached
         self._starts: dict[int, stages.Stage1] = {}
 
-    def begin_with(self, seed: int, start: stages.Stage1) -> None:
-        """Take this as stage 1 of the seed."""
-        self._starts[seed] = start
-
     def start(self, seed: int) -> stages.Stage1:
         """The network after stage 1 for this seed."""
         if seed not in self._starts:
@@ -95,7 +91,7 @@ class Lab:
 
         def work() -> Arrays:
             begin = None if random_start else self.start(first)
-            result = stages.stage2(problem, begin, seed, progress=self.progress)
+            result = stages.stage2(problem, begin, seed, cached=self.cached, progress=self.progress)
             return _pack(result.labels, result.Z, result.seconds)
 
         key = ["mlc", problem.config.to_dict(), problem.fingerprint, first, seed, random_start]

@@ -6,6 +6,7 @@ import hashlib
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -15,7 +16,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from unbend.algorithm import Watching, solve
-from unbend.data import prepare
+from unbend.data import ViewSampler, default_cache_dir, prepare
+from unbend.data.kept_neighbors import KeptNeighbors
 from unbend.devices import make_fabric
 from unbend.experiments.memory import Arrays, remember
 from unbend.experiments.problem import Problem
@@ -62,7 +64,7 @@ def stage1(
     rooms = (*STAGE1, "algorithm.py", "experiments/stages.py")
 
     def work() -> Arrays:
-        return _train(problem, seed, progress, device)
+        return _train(problem, seed, _make_views(cached), progress, device)
 
     kept = remember("stage1", key, work, cached=cached, rooms=rooms)
     tensors = {name: torch.from_numpy(array) for name, array in kept.items()}
@@ -70,7 +72,22 @@ def stage1(
     return Stage1(_rebuild(problem, tensors), seed, state, seconds)
 
 
-def _train(problem: Problem, seed: int, progress: Progress, device: str) -> Arrays:
+def _make_views(cached: bool) -> Callable[..., ViewSampler]:
+    """No seed is in the search for neighbours: one that is kept serves all of them."""
+    if not cached:
+        return ViewSampler
+    return partial(
+        ViewSampler, search=KeptNeighbors(default_cache_dir() / "experiments" / "neighbors")
+    )
+
+
+def _train(
+    problem: Problem,
+    seed: int,
+    make_views: Callable[..., ViewSampler],
+    progress: Progress,
+    device: str,
+) -> Arrays:
     """Weights after stage 1, the state of the generator then, and the seconds."""
     start, found = time.perf_counter(), {}
     generator = torch.Generator().manual_seed(seed)
@@ -78,7 +95,7 @@ def _train(problem: Problem, seed: int, progress: Progress, device: str) -> Arra
     def keep(stage: int, network: Network) -> None:
         if stage == 1:
             tensors = {**network.state_dict(), "generator": generator.get_state()}
-            found.update({name: np.array(t.cpu().contiguous()) for name, t in tensors.items()})
+            found.update({name: t.cpu().contiguous().numpy().copy() for name, t in tensors.items()})
             found["seconds"] = np.array(time.perf_counter() - start)
 
     only = replace(problem.config, stage2=replace(problem.config.stage2, epochs=0))
@@ -90,6 +107,7 @@ def _train(problem: Problem, seed: int, progress: Progress, device: str) -> Arra
         fabric=make_fabric(device),
         progress=progress,
         observe=keep,
+        make_views=make_views,
         generator=generator,
     )
     return found
@@ -100,6 +118,7 @@ def stage2(
     first: Stage1 | None,
     seed: int,
     *,
+    cached: bool = True,
     observe: Callable[[int, Network], None] | None = None,
     progress: Progress = silent,
     device: str = "auto",
@@ -108,7 +127,8 @@ def stage2(
 
     Where both stages have the same seed, this is :class:`unbend.MLC` with that seed to the bit.
     ``observe(epoch, network)`` is called before the first epoch and after every one. Without
-    ``first`` all of Algorithm 1 runs, with the stage 1 of the problem's settings.
+    ``first`` all of Algorithm 1 runs, with the stage 1 of the problem's settings. ``cached`` says
+    whether neighbours found before may be used.
     """
     config, start = problem.config, time.perf_counter()
     generator = torch.Generator().manual_seed(seed)
@@ -129,6 +149,7 @@ def stage2(
         progress=progress,
         observe=lambda stage, network: look(0, network) if stage == 1 else None,
         watch=Watching(on_step, per_epoch) if observe else None,
+        make_views=_make_views(cached),
         generator=generator,
         start=first and first.network,
     )

@@ -7,8 +7,7 @@ from pathlib import Path
 
 import torch
 
-from unbend.experiments import stages
-from unbend.experiments.lab import Found, Lab, listening
+from unbend.experiments.lab import Lab, listening
 from unbend.experiments.problem import open_problem, seeds_of
 from unbend.experiments.published import DEEP, MINUTES
 from unbend.experiments.table3 import PEERS
@@ -33,12 +32,10 @@ def run(
     each = seeds_of(seeds, 3, 1, scale)
     times: dict[str, list[tuple[float, float, float]]] = {}
     with listening(verbose) as progress:
+        lab = Lab(problem, progress, cached=False)
         for seed in each:
-            first = stages.stage1(problem, seed, cached=False, progress=progress)
-            second = stages.stage2(problem, first, seed, progress=progress)
-            runs = {"MLC": Found(second.labels, second.Z, second.seconds)}
-            lab = Lab(problem, progress, cached=False)
-            lab.begin_with(seed, first)
+            first = lab.start(seed)
+            runs = {"MLC": lab.mlc(seed)}
             runs |= {name: lab.peer(peer, seed) for name, peer in PEERS.items()}
             for name, found in runs.items():
                 acc = clustering_accuracy(problem.y, found.labels)
