@@ -302,7 +302,7 @@ _SHORT_STAGE1 = PretrainConfig(
     head_steps=60,
     # A few hundred steps: momentum encoders must follow faster than in a thousand epochs, and
     # projectors and prototypes are in proportion to the small network and batch.
-    moco=MoCoConfig(ema=0.95),
+    moco=MoCoConfig(ema=0.95, queue=1024),  # keys of the last few steps
     vicreg=VICRegConfig(hidden=1.0),
     byol=BYOLConfig(ema=0.95, hidden=1.0, dim=128),
     swav=SwAVConfig(prototypes=100, small_crops=2, small_size=0.75, small_scale=(0.25, 0.55)),

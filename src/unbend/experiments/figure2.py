@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from unbend.experiments.lab import Lab, listening
 from unbend.experiments.pictures import GRAY, as_picture, new_figure, sample_by_class
 from unbend.experiments.problem import Problem, open_problem
-from unbend.experiments.tables import Table
+from unbend.experiments.tables import Table, file_name
 from unbend.experiments.trajectory import trajectory
 from unbend.functional import doubly_stochastic, rate_reduction
 
@@ -35,10 +35,11 @@ def run(
     rows = sample_by_class(problem.y, max(2, 120 // problem.k))
     Z, C = found.Z[rows], found.C[rows]
     Gamma = _membership(C, problem.config.stage2.eta)
-    table = _table(problem, Z, C, Gamma).saved(out, "figure2")
+    name = file_name("figure2", data, encoder, checkpoint)
+    table = _table(problem, Z, C, Gamma).saved(out, name)
     if out is not None:
         picture = draw(problem, rows, Z, C, Gamma)
-        picture.savefig(Path(out) / "figure2.png", dpi=150)
+        picture.savefig(Path(out) / f"{name}.png", dpi=150)
     return table
 
 

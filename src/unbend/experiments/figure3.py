@@ -19,7 +19,7 @@ from unbend.experiments.pictures import (
     tidy,
 )
 from unbend.experiments.problem import Problem, open_problem, seeds_of
-from unbend.experiments.tables import Table, mean_sd
+from unbend.experiments.tables import Table, file_name, mean_sd
 from unbend.experiments.trajectory import Trajectory, trajectory
 from unbend.metrics import similarity_blocks
 
@@ -42,9 +42,10 @@ def run(
     with listening(verbose) as progress:
         lab = Lab(problem, progress)
         found = [trajectory(lab, seed) for seed in each]
-    table = _table(problem, found).saved(out, "figure3")
+    name = file_name("figure3", data, encoder, checkpoint)
+    table = _table(problem, found).saved(out, name)
     if out is not None:
-        draw(problem, found[0]).savefig(Path(out) / "figure3.png", dpi=150)
+        draw(problem, found[0]).savefig(Path(out) / f"{name}.png", dpi=150)
     return table
 
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from unbend.experiments.lab import Lab, listening
 from unbend.experiments.pictures import as_picture, new_figure
 from unbend.experiments.problem import Problem, open_problem
-from unbend.experiments.tables import Table
+from unbend.experiments.tables import Table, file_name
 from unbend.experiments.trajectory import Trajectory, trajectory
 from unbend.metrics import numerical_rank
 
@@ -35,9 +35,10 @@ def run(
         raise ValueError(f"figure5 shows images, and {problem.name!r} has vectors; try 'digits'")
     with listening(verbose) as progress:
         found = trajectory(Lab(problem, progress), 0)
-    table = _table(problem, found).saved(out, "figure5")
+    name = file_name("figure5", data)
+    table = _table(problem, found).saved(out, name)
     if out is not None:
-        draw(problem, found).savefig(Path(out) / "figure5.png", dpi=150)
+        draw(problem, found).savefig(Path(out) / f"{name}.png", dpi=150)
     return table
 
 

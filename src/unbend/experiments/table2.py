@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from unbend.experiments.lab import Found, Lab, listening
 from unbend.experiments.problem import open_problem, seeds_of
 from unbend.experiments.published import SUBSPACE
-from unbend.experiments.tables import EFFECT, SCORE_COLUMNS, Table, effect, score_cells
+from unbend.experiments.tables import EFFECT, SCORE_COLUMNS, Table, effect, file_name, score_cells
 
 __all__ = ["run"]
 
@@ -72,7 +72,7 @@ def run(
             "Published: CIFAR-10, parameters of EnSC and SSC-OMP chosen by the true labels.",
         ],
     )
-    return table.saved(out, "table2")
+    return table.saved(out, file_name("table2", data, encoder, checkpoint))
 
 
 def _run_all(lab: Lab, each: range, chosen: dict[tuple[str, str], dict[str, float]]) -> Runs:

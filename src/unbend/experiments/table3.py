@@ -7,7 +7,7 @@ from pathlib import Path
 from unbend.experiments.lab import Found, Lab, listening
 from unbend.experiments.problem import Problem, open_problem, seeds_of
 from unbend.experiments.published import DEEP, Published
-from unbend.experiments.tables import SCORE_COLUMNS, Table, mean_sd, score_cells
+from unbend.experiments.tables import SCORE_COLUMNS, Table, file_name, mean_sd, score_cells
 from unbend.progress import Progress
 
 __all__ = ["compare_deep", "run"]
@@ -32,7 +32,7 @@ def run(
     published = DEEP["cifar20" if "cifar20" in problem.name else "cifar10"]
     with listening(verbose) as progress:
         table = compare_deep("Table 3", problem, each, published, progress)
-    return table.saved(out, "table3")
+    return table.saved(out, file_name("table3", data, encoder, checkpoint))
 
 
 def compare_deep(

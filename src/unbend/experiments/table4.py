@@ -8,7 +8,7 @@ from unbend.experiments.lab import listening
 from unbend.experiments.problem import open_problem, pairs_of_digits, seeds_of
 from unbend.experiments.published import DEEP
 from unbend.experiments.table3 import compare_deep
-from unbend.experiments.tables import Table
+from unbend.experiments.tables import Table, file_name
 
 __all__ = ["run"]
 
@@ -32,4 +32,4 @@ def run(
     published = DEEP["tinyimagenet" if "tiny" in problem.name else "cifar100"]
     with listening(verbose) as progress:
         table = compare_deep("Table 4", problem, each, published, progress)
-    return table.saved(out, "table4")
+    return table.saved(out, file_name("table4", data, encoder, checkpoint))

@@ -11,7 +11,7 @@ from unbend.experiments.lab import Lab, listening
 from unbend.experiments.problem import open_problem, seeds_of
 from unbend.experiments.published import DEEP, MINUTES
 from unbend.experiments.table3 import PEERS
-from unbend.experiments.tables import Table, mean_sd
+from unbend.experiments.tables import Table, file_name, mean_sd
 from unbend.metrics import clustering_accuracy
 
 __all__ = ["run"]
@@ -61,7 +61,7 @@ def run(
             "Stage II includes the labels. Published: CIFAR-100 on two RTX 3090, in seconds.",
         ],
     )
-    return table.saved(out, "table5")
+    return table.saved(out, file_name("table5", data, encoder, checkpoint))
 
 
 def _row(name: str, found: list[tuple[float, float, float]]) -> list[str]:

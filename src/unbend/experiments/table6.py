@@ -10,7 +10,7 @@ from unbend.experiments.lab import Lab, listening
 from unbend.experiments.problem import halve_odd_classes, open_problem, seeds_of
 from unbend.experiments.published import IMBALANCED
 from unbend.experiments.table3 import CLASSICS
-from unbend.experiments.tables import EFFECT, Table, effect, mean_sd
+from unbend.experiments.tables import EFFECT, Table, effect, file_name, mean_sd
 
 __all__ = ["run"]
 
@@ -56,7 +56,7 @@ def run(
             "The drop is over the means of the seeds. Deep methods share stage 1 on each data set.",
         ],
     )
-    return table.saved(out, "table6")
+    return table.saved(out, file_name("table6", data, encoder, checkpoint))
 
 
 def _accuracies(lab: Lab, each: range) -> dict[str, list[float]]:

@@ -7,7 +7,7 @@ from pathlib import Path
 from unbend.experiments.lab import NO_VIEWS, Found, Lab, listening
 from unbend.experiments.problem import open_problem, seeds_of
 from unbend.experiments.published import ABLATION
-from unbend.experiments.tables import EFFECT, SCORE_COLUMNS, Table, effect, score_cells
+from unbend.experiments.tables import EFFECT, SCORE_COLUMNS, Table, effect, file_name, score_cells
 
 __all__ = ["run"]
 
@@ -55,7 +55,7 @@ def run(
             "Published: CIFAR-10. No augmentation: one view, the sample itself, and no neighbour.",
         ],
     )
-    return table.saved(out, "table7")
+    return table.saved(out, file_name("table7", data, encoder, checkpoint))
 
 
 def _verdicts(acc: dict[str, list[float]]) -> list[str]:

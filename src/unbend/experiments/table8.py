@@ -14,7 +14,7 @@ import numpy as np
 from unbend.experiments.lab import Lab, listening
 from unbend.experiments.problem import open_problem, seeds_of
 from unbend.experiments.published import SEEDS
-from unbend.experiments.tables import Table
+from unbend.experiments.tables import Table, file_name
 from unbend.metrics import Scores
 
 __all__ = ["run"]
@@ -54,7 +54,7 @@ def run(
         rows,
         [_verdict(scores), "Published: CIFAR-10, ten seeds."],
     )
-    return table.saved(out, "table8")
+    return table.saved(out, file_name("table8", data, encoder, checkpoint))
 
 
 def _values(found: list[Scores], metric: str) -> list[float]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,7 +16,7 @@ from unbend.experiments.provenance import command_line, commit, kept_from
 from unbend.metrics import Scores
 from unbend.runs import atomic_write
 
-__all__ = ["EFFECT", "SCORE_COLUMNS", "Table", "effect", "mean_sd", "score_cells"]
+__all__ = ["EFFECT", "SCORE_COLUMNS", "Table", "effect", "file_name", "mean_sd", "score_cells"]
 
 SCORE_COLUMNS = ("ACC", "NMI", "AMI", "ARI")
 # The note that belongs to the sentences of effect.
@@ -76,6 +77,16 @@ class Table:
         atomic_write(path.with_suffix(".md"), self.markdown())
         origin = {"command": command_line(), "commit": commit(), "kept_from": kept_from()}
         atomic_write(path.with_suffix(".json"), json.dumps(origin, indent=1) + "\n")
+
+
+def file_name(experiment: str, *given: str | None) -> str:
+    """Name of a table's files: one on other data does not replace that on the experiment's own.
+
+    >>> file_name("table2", None, None), file_name("table2", "cifar10:test", "encoders/mine")
+    ('table2', 'table2-cifar10-test-mine')
+    """
+    parts = [Path(name).stem for name in given if name]
+    return "-".join([experiment, *(re.sub(r"\W+", "-", part).strip("-") for part in parts)])
 
 
 def mean_sd(values: Sequence[float], digits: int = 3) -> str:
