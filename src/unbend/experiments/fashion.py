@@ -79,7 +79,8 @@ def _table(problem: Problem, seeds: int, rows: list[list[str]]) -> Table:
         [
             f"Stage I is TCR from random weights, at most {config.pretrain.max_steps} steps on "
             f"batches of {config.pretrain.batch_size}, and in the first seed the search for "
-            f"{config.views.n_neighbors} neighbours; stage II at most {config.stage2.max_steps} steps.",
+            f"{config.views.n_neighbors} neighbours; stage II at most {config.stage2.max_steps} "
+            "steps.",
             "The settings were chosen with scores in view, by trials on parts of these images: η "
             "among three values on 15,000 images after 500 steps of stage I with one seed; then "
             "stage II (η, learning rate, steps) among six on 10,000 images after 1000 steps with "
