@@ -141,6 +141,7 @@ def solve(
         method=label_method,
         max_clusters=max_clusters,
         seed=seed,
+        join=config.stage2.join,
         progress=progress,
     )
     return Solution(network.cpu().eval(), Z, C, labels, history)

@@ -52,8 +52,7 @@ def test_settings_are_those_of_the_preset_but_for_a_few(monkeypatch):
     full, small = fashion._open("full"), fashion._open("small")
     assert (len(full.y), full.split) == (800, "all")  # train and test
     assert (len(small.y), small.split) == (100, "all, 100 of 800 samples")
-    own = {**fashion.SETTINGS, "views.n_neighbors": round(50 * (800 / 15_000) ** 0.5)}
-    assert full.config == open_problem("digits").config.override(own)
+    assert full.config == open_problem("digits").config.override(fashion.SETTINGS)
     assert full.config.pretrain.method == PRESETS["images"].pretrain.method == "tcr"
 
 

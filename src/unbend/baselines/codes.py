@@ -90,6 +90,7 @@ class CodePeer(ClusterMixin, DeepPeer):
             eps_sq=tools.config.stage2.eps_sq,
             seed=tools.seed,
             absolute=self.absolute,
+            join=tools.config.stage2.join,
             progress=tools.progress,
         )
         self.labels_ = self._label_model.labels.copy()

@@ -44,6 +44,7 @@ def label_codes(
     n_landmarks: int | None = None,
     tol: float = 1e-4,
     absolute: bool = False,
+    join: bool = True,
     progress: Progress = silent,
 ) -> LabelModel:
     r"""Cluster samples by spectral clustering of their membership Γ = P_{Ω,η}(C Cᵀ).
@@ -57,7 +58,7 @@ def label_codes(
     Where Γ has more blocks (eigenvalues above one half) than clusters are asked for, the blocks
     are found and joined by Ward's rule in the space of all their eigenvectors. With half as many
     again or more, twice as many clusters are found and merged by the coding length of their
-    features. The paper does neither.
+    features. The paper does neither, and neither does ``join=False``.
 
     Parameters
     ----------
@@ -88,6 +89,8 @@ def label_codes(
         Largest accepted deviation of a row sum of Γ from one.
     absolute : bool
         Use S = |C Cᵀ|: c and −c count as the same direction.
+    join : bool
+        Whether blocks beyond the clusters asked for are found and joined.
     progress : callable
         Receives :class:`~unbend.progress.Tick`.
 
@@ -112,7 +115,7 @@ def label_codes(
     k = int(n_clusters) if selection is None else selection.chosen
     method = choose_method(method, len(C))
     found, n_blocks = embed_codes(method, C, k, settings), k
-    if selection is None and _may_have_more(k, len(C), found.values):
+    if join and selection is None and _may_have_more(k, len(C), found.values):
         finer = embed_codes(method, C, 2 * k, settings)
         n_blocks = max(k, int((finer.values > _STILL_LARGE).sum()))
         found = finer if n_blocks > k else found
