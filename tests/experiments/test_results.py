@@ -29,6 +29,16 @@ def test_page_has_table_picture_command_and_commit(tmp_path, monkeypatch):
     assert (tmp_path / "docs" / "results" / "figure1.png").read_bytes() == b"picture"
 
 
+def test_no_place_of_a_machine_is_on_the_page(tmp_path, monkeypatch):
+    """A command is shown as others would type it."""
+    out = str(tmp_path / "runs" / "results")
+    monkeypatch.setattr("sys.argv", ["unbend", "reproduce", "table8", "-o", out])
+    Table("t", ["a"], [["1"]]).saved(tmp_path, "table8")
+    page = write_results(tmp_path, tmp_path / "page.md").read_text(encoding="utf-8")
+    assert "Command `unbend reproduce table8 -o runs/results`" in page
+    assert str(tmp_path) not in page
+
+
 def test_a_table_without_origin_is_refused(tmp_path):
     """Nothing by hand."""
     (tmp_path / "mine.md").write_text("| a |\n")

@@ -18,6 +18,7 @@ __all__ = [
     "commit",
     "kept_from",
     "use_kept",
+    "without_places",
 ]
 
 # What the results of stage 1, of Algorithm 1 and of its peers depend on, beside data and settings.
@@ -53,7 +54,19 @@ def command_line() -> str:
         name = "unbend"
     if name in ("__main__.py", "-c", "-m", ""):
         name = "python"
-    return shlex.join([name, *arguments])
+    return without_places(shlex.join([name, *arguments]))
+
+
+def without_places(command: str) -> str:
+    """A command as it would be typed elsewhere: absolute paths keep their last two parts.
+
+    >>> without_places("unbend reproduce table2 -o /somewhere/else/runs/results")
+    'unbend reproduce table2 -o runs/results'
+    """
+    parts = [
+        Path(*Path(p).parts[-2:]) if Path(p).is_absolute() else p for p in shlex.split(command)
+    ]
+    return shlex.join(map(str, parts))
 
 
 @cache

@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 
 from unbend.experiments import EXPERIMENTS
+from unbend.experiments.provenance import without_places
 from unbend.runs import atomic_write
 
 __all__ = ["main", "write_results"]
@@ -62,7 +63,8 @@ def _section(table: Path, docs: Path) -> str:
         place.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(picture, place)
         lines += [f"![{title}](results/{picture.name})", ""]
-    lines.append(f"Command `{origin['command']}`, commit `{origin['commit']}`.")
+    command = without_places(origin["command"])
+    lines.append(f"Command `{command}`, commit `{origin['commit']}`.")
     if origin.get("kept_from"):
         kept = ", ".join(f"`{c}`" for c in origin["kept_from"])
         lines.append(f"Parts of the work were kept from {kept}.")
