@@ -48,6 +48,12 @@ def test_one_block_more_joins_what_adds_least_to_the_cost_of_k_means():
         np.testing.assert_array_equal(model.predict(C[kept]), model.labels)
 
 
+def test_line_10_as_printed_looks_for_no_more_blocks():
+    C, Z, _ = _paired_blocks()
+    assert label_codes(C, Z, 4, eta=0.1).n_blocks == 8
+    assert label_codes(C, Z, 4, eta=0.1, join=False).n_blocks == 4
+
+
 def test_joining_is_ward_s():
     """As SciPy's from single samples on."""
     rows = torch.from_numpy(np.random.default_rng(0).normal(size=(30, 4)))
