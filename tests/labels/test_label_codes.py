@@ -271,6 +271,14 @@ def test_too_few_distinct_codes_for_the_landmarks() -> None:
         label_codes(C, C, 6, eta=ETA, method="landmarks")
 
 
+def test_few_distinct_codes_that_are_enough_for_the_clusters() -> None:
+    """The look for twice as many blocks must not refuse what it cannot find."""
+    C = torch.eye(4).repeat(100, 1)
+    labels = label_codes(C, C, 3, eta=ETA, method="landmarks").labels
+    assert sorted(np.bincount(labels)) == [100, 100, 200]
+    assert all(len(set(labels[code::4])) == 1 for code in range(4))
+
+
 def test_new_samples_of_another_width() -> None:
     with pytest.raises(ValueError, match=r"`C_new` has 64 columns, .* fitted with 128"):
         model().predict(np.eye(64))

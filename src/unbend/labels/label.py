@@ -16,7 +16,7 @@ from unbend.labels.check import check_choices, check_positive, unit_rows
 from unbend.labels.choose import choose_n_clusters
 from unbend.labels.hierarchy import cut_tree, merge_clusters
 from unbend.labels.model import OUTLIER_QUANTILES, LabelModel
-from unbend.labels.paths import METHODS, Settings, choose_method, embed_codes
+from unbend.labels.paths import METHODS, Embedding, Settings, choose_method, embed_codes
 from unbend.labels.prediction import Representatives
 from unbend.labels.selection import ModelSelection
 from unbend.labels.subspaces import Subspaces, second_moments
@@ -115,7 +115,7 @@ def label_codes(
     k = int(n_clusters) if selection is None else selection.chosen
     method = choose_method(method, len(C))
     found, n_blocks = embed_codes(method, C, k, settings), k
-    if join and selection is None and _may_have_more(k, len(C), found.values):
+    if join and selection is None and _may_have_more(k, len(C), found):
         finer = embed_codes(method, C, 2 * k, settings)
         n_blocks = max(k, int((finer.values > _STILL_LARGE).sum()))
         found = finer if n_blocks > k else found
@@ -143,7 +143,7 @@ def label_codes(
     )
 
 
-def _may_have_more(k: int, n: int, eigenvalues: Tensor) -> bool:
+def _may_have_more(k: int, n: int, found: Embedding) -> bool:
     """Whether it is worth looking for more blocks than k.
 
     A further eigenvalue that is still large says that Γ has more than k blocks. With many more,
@@ -151,8 +151,9 @@ def _may_have_more(k: int, n: int, eigenvalues: Tensor) -> bool:
     common; twice as many clusters, merged by coding length, do not. With one or two more it finds
     better joints than coding length does, in the space of the eigenvectors of all blocks.
     """
-    more = len(eigenvalues) > k and float(eigenvalues[k]) > _STILL_LARGE
-    return k > 1 and more and n >= _SAMPLES_PER_BLOCK * 2 * k
+    more = len(found.values) > k and float(found.values[k]) > _STILL_LARGE
+    room = min(n // _SAMPLES_PER_BLOCK, len(found.vectors))  # of landmarks there may be few
+    return k > 1 and more and 2 * k <= room
 
 
 def _merge(
