@@ -127,7 +127,9 @@ def solve(
         observe(1, network)
         if config.views.refresh and views.neighbors.shape[1]:
             views.refresh(network.encode(samples).Z)
-    history += linearize(trained, views, config.stage2, **tools)  # lines 3-9
+    # Labels may need the features that stage 2 began with.
+    before = copy.deepcopy(network) if config.stage2.join == "stage1" else None
+    history += linearize(trained, views, config.stage2, before=before, **tools)  # lines 3-9
     # As a saved and loaded network computes.
     network.to(memory_format=torch.contiguous_format)  # type: ignore[call-overload]
     observe(2, network)
@@ -142,6 +144,7 @@ def solve(
         max_clusters=max_clusters,
         seed=seed,
         join=config.stage2.join,
+        before=None if before is None else before.encode(samples).Z.float().cpu(),
         progress=progress,
     )
     return Solution(network.cpu().eval(), Z, C, labels, history)
@@ -176,10 +179,14 @@ def linearize(
     generator: torch.Generator,
     fabric: Fabric,
     progress: Progress,
+    before: Network | None = None,
     record: Record | None = None,
     watch: Watch | None = None,
 ) -> History:
-    """Lines 3-9: maximise R(Z) - R_c(Z, Γ) over both heads."""
+    """Lines 3-9: maximise R(Z) - R_c(Z, Γ) over both heads.
+
+    ``before`` is a copy of the network for later, which a run that goes on gets back.
+    """
     network.train()
     network.backbone.requires_grad_(config.train_backbone)
     network.backbone.train(config.train_backbone)
@@ -209,7 +216,12 @@ def linearize(
         accumulate=config.accumulate,
         max_norm=config.max_norm,
         watch=watch,
-        parts={"generator": generator, "views": views, "batches": batches},
+        parts={
+            "generator": generator,
+            "views": views,
+            "batches": batches,
+            **({} if before is None else {"before": before}),
+        },
         record=record,
         unit=views.unit,
     )

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from unbend.config import PRESETS, Config
+from unbend.config import JOINTS, PRESETS, Config
 
 __all__ = ["check_config", "check_parameters", "seed_of"]
 
@@ -170,6 +170,7 @@ _CONFIG_RULES: dict[str, _Rule] = {
     "pretrain.invariance": _NOT_NEGATIVE,
     "stage2.eta": _ABOVE_ZERO,
     "stage2.n_anchors": _COUNT,
+    "stage2.join": _one_of(*JOINTS),
     "stage2.tol": _ABOVE_ZERO,
 } | {
     f"{stage}.{name}": rule

@@ -1,6 +1,7 @@
 """Fewer clusters than the membership has blocks: found as blocks, then merged."""
 
 import numpy as np
+import pytest
 import torch
 from scipy.cluster.hierarchy import fcluster, linkage
 from sklearn.metrics import adjusted_rand_score
@@ -51,16 +52,57 @@ def test_one_block_more_joins_what_adds_least_to_the_cost_of_k_means():
 def test_line_10_as_printed_looks_for_no_more_blocks():
     C, Z, _ = _paired_blocks()
     assert label_codes(C, Z, 4, eta=0.1).n_blocks == 8
-    assert label_codes(C, Z, 4, eta=0.1, join=False).n_blocks == 4
+    assert label_codes(C, Z, 4, eta=0.1, join="none").n_blocks == 4
 
 
 def test_joining_is_ward_s():
     """As SciPy's from single samples on."""
     rows = torch.from_numpy(np.random.default_rng(0).normal(size=(30, 4)))
     expected = fcluster(linkage(rows.numpy(), "ward"), 5, "maxclust")
-    found = join(rows, torch.arange(30), 5)
+    found = join(rows, torch.arange(30), 5, 30)
     assert sorted(found.unique().tolist()) == list(range(5))
     assert adjusted_rand_score(expected, found.numpy()) == 1.0
+
+
+def test_a_block_without_rows_does_not_disturb_the_others():
+    rows = torch.from_numpy(np.random.default_rng(0).normal(size=(30, 4)))
+    labels = torch.arange(30) // 3
+    shifted = labels + (labels >= 4).long() + 1  # nothing is in blocks 0 and 5
+    found = join(rows, shifted, 5, 12)[shifted]
+    assert sorted(found.unique().tolist()) == list(range(5))
+    assert torch.equal(found, join(rows, labels, 5, 10)[labels])
+
+
+@pytest.mark.parametrize("method", ["dense", "blocks", "landmarks"])
+def test_orthogonal_blocks_are_joined_by_what_they_come_from(method):
+    """Six blocks in four groups; by the codes alone the small ones would go together."""
+    C, Z, _ = _paired_blocks(pairs=3)
+    blocks = C.argmax(1).numpy()
+    kept = np.flatnonzero((blocks < 4) | (np.arange(len(blocks)) % 3 == 0))  # 4 and 5 are small
+    C, Z, blocks = C[kept], Z[kept], blocks[kept]
+    groups = np.array([0, 1, 2, 3, 0, 1])[blocks]  # a large and a small one, twice
+    rng = np.random.default_rng(1)
+    before = 1 + np.eye(4)[groups] + 0.1 * rng.normal(size=(len(groups), 4))
+    before /= np.linalg.norm(before, axis=1, keepdims=True)
+    model = label_codes(C, Z, 4, eta=0.1, method=method, join="stage1", before=before)
+    assert model.n_blocks == 8
+    assert adjusted_rand_score(groups, model.labels) == 1.0
+    np.testing.assert_array_equal(model.predict(C), model.labels)
+    assert adjusted_rand_score(groups, label_codes(C, Z, 4, eta=0.1, method=method).labels) < 1
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"join": "ward"}, "`join` must be one of none, codes, stage1, got 'ward'"),
+        ({"join": "stage1"}, "`before` must be .* all 720 samples .* got None"),
+        ({"join": "stage1", "before": np.ones((3, 2))}, "`before` must be .* got 3 rows"),
+    ],
+)
+def test_wrong_ways_to_join(change, message):
+    C, Z, _ = _paired_blocks()
+    with pytest.raises(ValueError, match=message):
+        label_codes(C, Z, 4, eta=0.1, **change)
 
 
 def test_as_many_blocks_as_clusters_are_left_alone():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any, ClassVar
 
 import numpy as np
@@ -32,6 +33,7 @@ class CodePeer(ClusterMixin, DeepPeer):
 
     labels_: NDArray[np.int64]
     n_clusters_: int
+    _before: Network | None  # as stage 1 left it
 
     def _terms(self, Z: Tensor, C: Tensor, config: Stage2Config) -> Terms:
         """Loss and rates from features Z (n, d) and the codes of each view C (A, n, d)."""
@@ -40,6 +42,7 @@ class CodePeer(ClusterMixin, DeepPeer):
     def _train(self, network: Network, views: ViewSampler, tools: Tools) -> History:
         config, fabric = tools.config.stage2, tools.fabric
         network.copy_feature_head()
+        self._before = copy.deepcopy(network).cpu() if config.join == "stage1" else None
         trained: Any = fabric.setup_module(network)
         trained.train()
         network.backbone.requires_grad_(False)
@@ -91,8 +94,10 @@ class CodePeer(ClusterMixin, DeepPeer):
             seed=tools.seed,
             absolute=self.absolute,
             join=tools.config.stage2.join,
+            before=None if self._before is None else self._before.encode(samples).Z.float(),
             progress=tools.progress,
         )
+        self._before = None  # has served
         self.labels_ = self._label_model.labels.copy()
         self.n_clusters_ = self._label_model.n_clusters
 

@@ -37,6 +37,7 @@ PAPER_STAGE2 = {
     "stage2.min_steps": 50,
     "stage2.max_steps": 1500,
     "stage2.lr": PRESETS["paper"].stage2.lr,
+    "stage2.join": "codes",
 }
 _HUNDRED = {
     "network.dim": 128,

@@ -10,8 +10,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from unbend.config import JOINTS
 from unbend.exceptions import UnbendWarning
 from unbend.labels.assign import canonical
+from unbend.labels.assign import join as join_blocks
 from unbend.labels.check import check_choices, check_positive, unit_rows
 from unbend.labels.choose import choose_n_clusters
 from unbend.labels.hierarchy import cut_tree, merge_clusters
@@ -44,7 +46,8 @@ def label_codes(
     n_landmarks: int | None = None,
     tol: float = 1e-4,
     absolute: bool = False,
-    join: bool = True,
+    join: str = "codes",
+    before: Tensor | NDArray[np.floating] | None = None,
     progress: Progress = silent,
 ) -> LabelModel:
     r"""Cluster samples by spectral clustering of their membership Γ = P_{Ω,η}(C Cᵀ).
@@ -55,10 +58,8 @@ def label_codes(
     same for fitted and new samples, gives each sample its most probable cluster,
     :math:`\arg\max_q \sum_{j \in q} Γ_{xj}` over the stored representatives j.
 
-    Where Γ has more blocks (eigenvalues above one half) than clusters are asked for, the blocks
-    are found and joined by Ward's rule in the space of all their eigenvectors. With half as many
-    again or more, twice as many clusters are found and merged by the coding length of their
-    features. The paper does neither, and neither does ``join=False``.
+    Where Γ has more blocks (eigenvalues above one half) than clusters are asked for, blocks are
+    found and joined, by ``join``. The paper does not do this, and neither does ``"none"``.
 
     Parameters
     ----------
@@ -89,8 +90,14 @@ def label_codes(
         Largest accepted deviation of a row sum of Γ from one.
     absolute : bool
         Use S = |C Cᵀ|: c and −c count as the same direction.
-    join : bool
-        Whether blocks beyond the clusters asked for are found and joined.
+    join : {"codes", "stage1", "none"}
+        ``"codes"``: a few blocks too many are joined by Ward's rule in the space of all their
+        eigenvectors; with half as many again or more, twice as many clusters are found and merged
+        by the coding length of their features. ``"stage1"``: twice as many are found, and joined
+        by Ward's rule in the features of stage 1. Stage 2 makes blocks orthogonal, and of
+        orthogonal blocks none is nearer to another; what they come from still knows.
+    before : Tensor or ndarray of shape (n, w), optional
+        For ``"stage1"``: the features at the end of stage 1, rows on the unit sphere.
     progress : callable
         Receives :class:`~unbend.progress.Tick`.
 
@@ -110,18 +117,26 @@ def label_codes(
     check_positive("eps_sq", eps_sq, "0.1")
     check_positive("tol", tol, "1e-4")
     check_choices(len(C), len(Z), n_clusters, method, METHODS, max_clusters, n_landmarks)
+    start = _features_before(join, before, len(C))
     settings = Settings(eta, eps_sq, absolute, tol, int(seed), n_landmarks, progress)
     selection = _select(C, Z, max_clusters, settings) if n_clusters == "auto" else None
     k = int(n_clusters) if selection is None else selection.chosen
     method = choose_method(method, len(C))
     found, n_blocks = embed_codes(method, C, k, settings), k
-    if join and selection is None and _may_have_more(k, len(C), found):
+    if join != "none" and selection is None and _may_have_more(k, len(C), found):
         finer = embed_codes(method, C, 2 * k, settings)
         n_blocks = max(k, int((finer.values > _STILL_LARGE).sum()))
         found = finer if n_blocks > k else found
-    if k < n_blocks and n_blocks >= 3 * k // 2:
+    if k < n_blocks and (start is not None or n_blocks >= 3 * k // 2):
         n_blocks = 2 * k
-        reps, spectral = _merge(*found.cut(n_blocks), C, Z, k, eps_sq)
+        reps, spectral = found.cut(n_blocks)
+        blocks, _ = reps.classify(C)
+        if start is not None:
+            groups = join_blocks(start, blocks.to(start.device), k, n_blocks)
+        else:
+            tree = merge_clusters(*second_moments(Z, blocks, n_blocks), eps_sq)
+            groups = torch.from_numpy(cut_tree(tree, k))
+        reps, spectral = _merge(reps, spectral, groups, k)
     else:
         reps, spectral = found.cut(k, n_blocks)
     reps, labels = _classify(reps, C, progress)
@@ -143,6 +158,23 @@ def label_codes(
     )
 
 
+def _features_before(
+    join: str, before: Tensor | NDArray[np.floating] | None, n: int
+) -> Tensor | None:
+    """The features of stage 1 where blocks are to be joined by them."""
+    if join not in JOINTS:
+        raise ValueError(f"`join` must be one of {', '.join(JOINTS)}, got {join!r}; try 'codes'")
+    if join != "stage1":
+        return None
+    if before is None or len(before) != n:
+        found = "None" if before is None else f"{len(before)} rows"
+        raise ValueError(
+            f"`before` must be the features of all {n} samples after stage 1 for join='stage1', "
+            f"got {found}; give them, or join='codes'"
+        )
+    return unit_rows("before", before, "label_codes")
+
+
 def _may_have_more(k: int, n: int, found: Embedding) -> bool:
     """Whether it is worth looking for more blocks than k.
 
@@ -157,12 +189,9 @@ def _may_have_more(k: int, n: int, found: Embedding) -> bool:
 
 
 def _merge(
-    reps: Representatives, spectral: Tensor | None, C: Tensor, Z: Tensor, k: int, eps_sq: float
+    reps: Representatives, spectral: Tensor | None, groups: Tensor, k: int
 ) -> tuple[Representatives, Tensor | None]:
-    """Merge the clusters of the representatives to k by the coding length of the features."""
-    blocks, _ = reps.classify(C)
-    moments, counts = second_moments(Z, blocks, reps.n_clusters)
-    groups = torch.from_numpy(cut_tree(merge_clusters(moments, counts, eps_sq), k))
+    """Merge the clusters of the representatives to k, each to that of ``groups``."""
     groups = groups.to(reps.labels.device)
     merged = replace(reps, labels=groups[reps.labels], n_clusters=k)
     return merged, None if spectral is None else groups.to(spectral.device)[spectral]
