@@ -7,6 +7,7 @@ import warnings
 from functools import cache
 
 import pytest
+import torch
 from tests.algorithm.problem import STEPS, fingerprint, run, samples
 
 from unbend import algorithm
@@ -95,6 +96,28 @@ def test_another_stage_2_from_the_end_of_stage_1(tmp_path, kind):
     found = run(tmp_path / "second", shelf=shelf, progress=seen.append, **other)
     assert fingerprint(found) == fingerprint(run(**other))
     assert not any(tick.stage.startswith("stage 1") for tick in seen)
+
+
+@pytest.mark.parametrize("kind", ["images", "no stage 1"])
+@pytest.mark.parametrize("step", [1, STEPS])
+def test_the_features_that_stage_2_began_with_come_back(tmp_path, monkeypatch, kind, step):
+    """Labels of images are made with them, long after the weights have changed."""
+    given: list[torch.Tensor] = []
+    label_codes = algorithm.label_codes
+
+    def listen(*args, before, **options):
+        given.append(before)
+        return label_codes(*args, before=before, **options)
+
+    monkeypatch.setattr(algorithm, "label_codes", listen)
+    options = _options(kind)
+    options["changes"] = {**options["changes"], "stage2.join": "stage1"}
+    solution = run(**options)
+    with pytest.raises(KeyboardInterrupt):
+        run(tmp_path, progress=stop_at("stage 2", step), **options)
+    run(tmp_path, **options)
+    assert torch.equal(given[0], given[1])
+    assert not torch.allclose(given[0], solution.Z, atol=1e-3)
 
 
 def test_interrupted_while_labels_are_made(tmp_path, monkeypatch):
