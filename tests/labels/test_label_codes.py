@@ -277,6 +277,10 @@ def test_few_distinct_codes_that_are_enough_for_the_clusters() -> None:
     labels = label_codes(C, C, 3, eta=ETA, method="landmarks").labels
     assert sorted(np.bincount(labels)) == [100, 100, 200]
     assert all(len(set(labels[code::4])) == 1 for code in range(4))
+    before = torch.eye(4)[[0, 1, 2, 1]].repeat(100, 1)  # the second and the fourth are alike
+    found = label_codes(C, C, 3, eta=ETA, method="landmarks", join="stage1", before=before).labels
+    assert found[1] == found[3]
+    assert len(set(found[:3])) == 3
 
 
 def test_new_samples_of_another_width() -> None:

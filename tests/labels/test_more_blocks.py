@@ -59,18 +59,9 @@ def test_joining_is_ward_s():
     """As SciPy's from single samples on."""
     rows = torch.from_numpy(np.random.default_rng(0).normal(size=(30, 4)))
     expected = fcluster(linkage(rows.numpy(), "ward"), 5, "maxclust")
-    found = join(rows, torch.arange(30), 5, 30)
+    found = join(rows, torch.arange(30), 5)
     assert sorted(found.unique().tolist()) == list(range(5))
     assert adjusted_rand_score(expected, found.numpy()) == 1.0
-
-
-def test_a_block_without_rows_does_not_disturb_the_others():
-    rows = torch.from_numpy(np.random.default_rng(0).normal(size=(30, 4)))
-    labels = torch.arange(30) // 3
-    shifted = labels + (labels >= 4).long() + 1  # nothing is in blocks 0 and 5
-    found = join(rows, shifted, 5, 12)[shifted]
-    assert sorted(found.unique().tolist()) == list(range(5))
-    assert torch.equal(found, join(rows, labels, 5, 10)[labels])
 
 
 @pytest.mark.parametrize("method", ["dense", "blocks", "landmarks"])
@@ -88,7 +79,23 @@ def test_orthogonal_blocks_are_joined_by_what_they_come_from(method):
     assert model.n_blocks == 8
     assert adjusted_rand_score(groups, model.labels) == 1.0
     np.testing.assert_array_equal(model.predict(C), model.labels)
+    assert model.predict_proba(C).max(1).mean() > 0.98
     assert adjusted_rand_score(groups, label_codes(C, Z, 4, eta=0.1, method=method).labels) < 1
+
+
+@pytest.mark.parametrize("method", ["dense", "landmarks"])
+@pytest.mark.parametrize(("k", "noise"), [(3, 1e-3), (5, 0.01), (10, 1e-4)])
+def test_pieces_of_a_block_that_no_sample_chose_count_for_its_own_cluster(method, k, noise):
+    """One block too many, and twice as many clusters looked for: most blocks are cut in two."""
+    rng = np.random.default_rng(0)
+    blocks = np.repeat(np.arange(k + 1), 100)
+    groups = np.where(blocks < k, blocks, 0)
+    C = np.eye(2 * k)[blocks] + noise * rng.normal(size=(len(blocks), 2 * k))
+    before = np.eye(k)[groups] + 0.05 * rng.normal(size=(len(blocks), k))
+    C, before = (A / np.linalg.norm(A, axis=1, keepdims=True) for A in (C, before))
+    model = label_codes(C, C, k, eta=0.1, method=method, join="stage1", before=before)
+    assert adjusted_rand_score(groups, model.labels) == 1.0
+    assert model.predict_proba(C).max(1).min() > 0.9
 
 
 @pytest.mark.parametrize(
@@ -97,6 +104,7 @@ def test_orthogonal_blocks_are_joined_by_what_they_come_from(method):
         ({"join": "ward"}, "`join` must be one of none, codes, stage1, got 'ward'"),
         ({"join": "stage1"}, "`before` must be .* all 720 samples .* got None"),
         ({"join": "stage1", "before": np.ones((3, 2))}, "`before` must be .* got 3 rows"),
+        ({"before": np.ones((720, 2))}, "`before` has no use with join='codes'"),
     ],
 )
 def test_wrong_ways_to_join(change, message):

@@ -68,27 +68,35 @@ def fill_empty(labels: Tensor, distances: Tensor, k: int) -> Tensor:
     return labels
 
 
-def join(rows: Tensor, labels: Tensor, k: int, n_blocks: int) -> Tensor:
-    """For each of the blocks of rows its cluster, of k.
+def join(rows: Tensor, labels: Tensor, k: int) -> Tensor:
+    """For each of the blocks of rows, none of them empty, its cluster, of k.
 
     Blocks are joined two at a time, those that add least to the cost of k-means. That cost grows
-    by m_a m_b / (m_a + m_b) times the squared distance of the means (Ward). A block without rows
-    goes with the one before it.
+    by m_a m_b / (m_a + m_b) times the squared distance of the means (Ward).
     """
-    counts = torch.bincount(labels, minlength=n_blocks).to(rows)
-    sums = rows.new_zeros(n_blocks, rows.shape[1]).index_add_(0, labels, rows)
-    means = sums / counts.clamp_min(1)[:, None]
-    group = torch.arange(n_blocks, device=labels.device)
-    for _ in range(int((counts > 0).sum()) - k):
-        pairs = counts[:, None] * counts / (counts[:, None] + counts).clamp_min(1)
-        cost = pairs * torch.cdist(means, means).square()
-        cost[(counts[:, None] * counts) == 0] = torch.inf  # joined already
-        cost.fill_diagonal_(torch.inf)
-        a, b = sorted(divmod(int(cost.argmin()), n_blocks))
+    counts = torch.bincount(labels).to(rows)
+    p = counts.shape[0]
+    means = rows.new_zeros(p, rows.shape[1]).index_add_(0, labels, rows) / counts[:, None]
+    group = torch.arange(p, device=labels.device)
+
+    def added(a: int) -> Tensor:
+        """What joining with block a adds to the cost, for every block."""
+        size = counts[a] * counts / (counts[a] + counts)
+        cost = size * (means - means[a]).square().sum(1)
+        cost[counts == 0] = torch.inf  # joined already
+        cost[a] = torch.inf
+        return cost
+
+    cost = torch.stack([added(a) for a in range(p)])
+    for _ in range(p - k):
+        a, b = sorted(divmod(int(cost.argmin()), p))
         means[a] = (counts[a] * means[a] + counts[b] * means[b]) / (counts[a] + counts[b])
         counts[a], counts[b] = counts[a] + counts[b], 0
         group[group == b] = a
-    number = ((counts > 0).cumsum(0) - 1).clamp_min(0)  # of those that are left
+        cost[b], cost[:, b] = torch.inf, torch.inf
+        cost[a] = added(a)
+        cost[:, a] = cost[a]
+    number = (counts > 0).cumsum(0) - 1  # of those that are left
     return number[group]
 
 
@@ -118,7 +126,7 @@ def assign(U: Tensor, k: int, n_blocks: int | None = None) -> Tensor:
     p = n_blocks or k
     rows = normalise_rows(U[:, :p])
     labels = lloyd(rows, rows[pivot_rows(rows, p)])[0]
-    return join(rows, labels, k, p)[labels] if p > k else labels
+    return join(rows, labels, k)[labels] if p > k else labels
 
 
 def canonical(labels: NDArray[np.int64], k: int) -> NDArray[np.int64]:

@@ -67,7 +67,8 @@ def label_codes(
         Codes: the cluster head's output, rows on the unit sphere.
     Z : Tensor or ndarray of shape (n, d')
         Features: the feature head's output, rows on the unit sphere. Used for the merge tree,
-        the outlier score and the number of clusters, not for the labels themselves.
+        the outlier score and the number of clusters; for the labels themselves only where
+        ``join="codes"`` merges by coding length.
     n_clusters : int or "auto"
         Number of clusters, or let :func:`~unbend.labels.choose.choose_n_clusters` decide.
     eta : float
@@ -124,19 +125,13 @@ def label_codes(
     method = choose_method(method, len(C))
     found, n_blocks = embed_codes(method, C, k, settings), k
     if join != "none" and selection is None and _may_have_more(k, len(C), found):
-        finer = embed_codes(method, C, 2 * k, settings)
-        n_blocks = max(k, int((finer.values > _STILL_LARGE).sum()))
+        twice = min(2 * k, len(found.vectors))  # of landmarks there may be few
+        finer = embed_codes(method, C, twice, settings)
+        n_blocks = max(k, int((finer.values[:twice] > _STILL_LARGE).sum()))
         found = finer if n_blocks > k else found
     if k < n_blocks and (start is not None or n_blocks >= 3 * k // 2):
-        n_blocks = 2 * k
-        reps, spectral = found.cut(n_blocks)
-        blocks, _ = reps.classify(C)
-        if start is not None:
-            groups = join_blocks(start, blocks.to(start.device), k, n_blocks)
-        else:
-            tree = merge_clusters(*second_moments(Z, blocks, n_blocks), eps_sq)
-            groups = torch.from_numpy(cut_tree(tree, k))
-        reps, spectral = _merge(reps, spectral, groups, k)
+        n_blocks = min(2 * k, found.vectors.shape[1])
+        reps, spectral = _join_surplus(found, n_blocks, C, Z, start, k, eps_sq)
     else:
         reps, spectral = found.cut(k, n_blocks)
     reps, labels = _classify(reps, C, progress)
@@ -165,6 +160,10 @@ def _features_before(
     if join not in JOINTS:
         raise ValueError(f"`join` must be one of {', '.join(JOINTS)}, got {join!r}; try 'codes'")
     if join != "stage1":
+        if before is not None:
+            raise ValueError(
+                f"`before` has no use with join={join!r}; leave it out, or join='stage1'"
+            )
         return None
     if before is None or len(before) != n:
         found = "None" if before is None else f"{len(before)} rows"
@@ -180,21 +179,50 @@ def _may_have_more(k: int, n: int, found: Embedding) -> bool:
 
     A further eigenvalue that is still large says that Γ has more than k blocks. With many more,
     half as many again, k-means in the space of k eigenvectors joins blocks that have nothing in
-    common; twice as many clusters, merged by coding length, do not. With one or two more it finds
-    better joints than coding length does, in the space of the eigenvectors of all blocks.
+    common; twice as many clusters, joined by what their samples are like, do not. With one or two
+    more, and nothing to go by but the codes, it finds better joints than coding length does, in
+    the space of the eigenvectors of all blocks.
     """
     more = len(found.values) > k and float(found.values[k]) > _STILL_LARGE
-    room = min(n // _SAMPLES_PER_BLOCK, len(found.vectors))  # of landmarks there may be few
-    return k > 1 and more and 2 * k <= room
+    return k > 1 and more and k < len(found.vectors) and n >= _SAMPLES_PER_BLOCK * 2 * k
 
 
-def _merge(
-    reps: Representatives, spectral: Tensor | None, groups: Tensor, k: int
+def _join_surplus(
+    found: Embedding,
+    n_blocks: int,
+    C: Tensor,
+    Z: Tensor,
+    start: Tensor | None,
+    k: int,
+    eps_sq: float,
 ) -> tuple[Representatives, Tensor | None]:
-    """Merge the clusters of the representatives to k, each to that of ``groups``."""
-    groups = groups.to(reps.labels.device)
+    """Find ``n_blocks`` clusters and join them to k, by ``start`` or by the coding length of Z.
+
+    Where there are fewer blocks than that, one of two pieces of a block can be outvoted by the
+    other everywhere. Its representatives still count: they go where the others would put them.
+    """
+    reps, spectral = found.cut(n_blocks)
+    blocks, _ = reps.classify(C)
+    chosen = torch.bincount(blocks, minlength=n_blocks) > 0
+    if int(chosen.sum()) < k:
+        return found.cut(k)
+    number = chosen.cumsum(0) - 1
+    if start is not None:
+        joined = join_blocks(start.to(C.device), number[blocks], k)
+    else:
+        moments = second_moments(Z, number[blocks], int(chosen.sum()))
+        joined = torch.from_numpy(cut_tree(merge_clusters(*moments, eps_sq), k)).to(C.device)
+    groups = joined[number.clamp_min(0)]
+    kept = chosen[reps.labels]
+    if not bool(kept.all()):
+        others = replace(
+            reps, codes=reps.codes[kept], potential=reps.potential[kept], labels=reps.labels[kept]
+        )
+        instead, lost = others.classify(reps.codes[~kept])[0], reps.labels[~kept]
+        for block in (~chosen).nonzero()[:, 0].tolist():
+            groups[block] = groups[instead[lost == block]].mode().values
     merged = replace(reps, labels=groups[reps.labels], n_clusters=k)
-    return merged, None if spectral is None else groups.to(spectral.device)[spectral]
+    return merged, None if spectral is None else groups[spectral]
 
 
 def _select(C: Tensor, Z: Tensor, max_clusters: int | None, s: Settings) -> ModelSelection:
