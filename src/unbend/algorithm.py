@@ -134,6 +134,7 @@ def solve(
     network.to(memory_format=torch.contiguous_format)  # type: ignore[call-overload]
     observe(2, network)
     Z, C = (t.float().cpu() for t in network.encode(samples))
+    join = "none" if n_clusters == "auto" else config.stage2.join  # "auto" counts all blocks
     labels = label_codes(  # line 10
         C,
         Z,
@@ -143,8 +144,8 @@ def solve(
         method=label_method,
         max_clusters=max_clusters,
         seed=seed,
-        join=config.stage2.join,
-        before=None if before is None else before.encode(samples).Z.float().cpu(),
+        join=join,
+        before=before.encode(samples).Z.float().cpu() if before and join == "stage1" else None,
         progress=progress,
     )
     return Solution(network.cpu().eval(), Z, C, labels, history)
