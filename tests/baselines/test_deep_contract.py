@@ -27,3 +27,11 @@ SHORT = {
 def test_scikit_learn_contract(estimator, check):
     """The estimator keeps scikit-learn's contract."""
     check(estimator)
+
+
+def test_codes_without_a_sign_are_not_joined_by_features_that_have_one():
+    """CPP takes c and -c for one code; the preset for images would join by the features."""
+    assert CPP()._resolve((1, 8, 8), 500).stage2.join == "codes"
+    assert PRODSC()._resolve((1, 8, 8), 500).stage2.join == "stage1"
+    asked = CPP(settings={"stage2.join": "none"})
+    assert asked._resolve((1, 8, 8), 500).stage2.join == "none"

@@ -74,6 +74,8 @@ class CPP(CodePeer):
         "stage2.weight_decay": 1e-4,
         "stage2.epochs": 15,
     }
+    # c and -c are one code, but the features of stage 1 know signs.
+    adapted: ClassVar[dict[str, Any]] = {"stage2.join": "codes"}
     absolute: ClassVar[bool] = True
 
     def __init__(

@@ -59,7 +59,8 @@ def label_codes(
     :math:`\arg\max_q \sum_{j \in q} Γ_{xj}` over the stored representatives j.
 
     Where Γ has more blocks (eigenvalues above one half) than clusters are asked for, blocks are
-    found and joined, by ``join``. The paper does not do this, and neither does ``"none"``.
+    found and joined, by ``join``. The paper does not do this, and neither does ``"none"``. Nothing
+    is joined with ``"auto"``, which counts the blocks, nor with fewer than 40 samples per cluster.
 
     Parameters
     ----------
@@ -124,14 +125,14 @@ def label_codes(
     k = int(n_clusters) if selection is None else selection.chosen
     method = choose_method(method, len(C))
     found, n_blocks = embed_codes(method, C, k, settings), k
+    twice = min(2 * k, len(found.vectors))  # of landmarks there may be few
     if join != "none" and selection is None and _may_have_more(k, len(C), found):
-        twice = min(2 * k, len(found.vectors))  # of landmarks there may be few
         finer = embed_codes(method, C, twice, settings)
         n_blocks = max(k, int((finer.values[:twice] > _STILL_LARGE).sum()))
         found = finer if n_blocks > k else found
     if k < n_blocks and (start is not None or n_blocks >= 3 * k // 2):
-        n_blocks = min(2 * k, found.vectors.shape[1])
-        reps, spectral = _join_surplus(found, n_blocks, C, Z, start, k, eps_sq)
+        n_blocks = twice
+        reps, spectral = _join_surplus(found, twice, C, Z, start, k, eps_sq)
     else:
         reps, spectral = found.cut(k, n_blocks)
     reps, labels = _classify(reps, C, progress)
@@ -204,7 +205,7 @@ def _join_surplus(
     reps, spectral = found.cut(n_blocks)
     blocks, _ = reps.classify(C)
     chosen = torch.bincount(blocks, minlength=n_blocks) > 0
-    if int(chosen.sum()) < k:
+    if int(chosen.sum()) < k:  # nothing to join: most were outvoted
         return found.cut(k)
     number = chosen.cumsum(0) - 1
     if start is not None:
