@@ -1,4 +1,4 @@
-"""From a device's name to Lightning Fabric, the engine under every training loop."""
+"""Create the Lightning Fabric object of a training loop for a named device."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ __all__ = ["make_fabric"]
 class _OneLoss(DDPStrategy):
     """Processes that compute the loss of one global batch together.
 
-    Fabric starts and connects them; the loop itself gathers features and averages gradients. The
-    usual wrapper would average losses of separate batches, which is another objective where a
-    loss is no sum over samples.
+    Fabric starts and connects them; the loop itself gathers features and averages gradients. DDP
+    would average the losses of separate batches, which is a different objective unless the loss
+    is a sum over samples.
     """
 
     def setup_module(self, module: nn.Module) -> nn.Module:  # type: ignore[override]
@@ -26,22 +26,15 @@ class _OneLoss(DDPStrategy):
         return module
 
 
-def make_fabric(
-    device: str = "auto", precision: str = "32-true", processes: int | None = None
-) -> Fabric:
+def make_fabric(device: str = "auto", precision: str = "32-true") -> Fabric:
     """Fabric on one device: ``"auto"``, ``"cpu"``, ``"cuda"``, ``"cuda:1"`` or ``"mps"``.
 
-    Under ``torchrun`` every process gets a device of its own kind, and they are connected (gloo
-    on the CPU, NCCL on GPUs). ``processes``, if given, must be their number.
+    Under ``torchrun`` every process gets its own device, and the processes are connected (gloo on
+    the CPU, NCCL on GPUs).
     """
     logging.getLogger("lightning_fabric").setLevel(logging.WARNING)
     kind, number = _resolve(str(device))
     world, local = _launched()
-    if processes is not None and processes != world:
-        raise ValueError(
-            f"`processes` is {processes}, but {world} were started; "
-            f"use torchrun --nproc-per-node {processes}"
-        )
     if world > 1 and number:
         raise ValueError(
             f"`device` {device!r} names one device for {world} processes; use {kind!r}"
@@ -66,7 +59,7 @@ def make_fabric(
 
 
 def _resolve(device: str) -> tuple[str, str]:
-    """Kind and number of a device that is here."""
+    """Kind and index of an available device."""
     kind, _, number = device.partition(":")
     available = ["cpu"]
     if torch.cuda.is_available():
@@ -76,12 +69,12 @@ def _resolve(device: str) -> tuple[str, str]:
     if device == "auto":
         return ("cuda" if "cuda" in available else available[-1]), ""
     if device not in available:
-        raise ValueError(f"`device` {device!r} is not here; available: {', '.join(available)}")
+        raise ValueError(f"`device` {device!r} is not available; use one of {', '.join(available)}")
     return kind, number
 
 
 def _launched() -> tuple[int, int]:
-    """Processes that torchrun started, in all and on this node; one without it."""
+    """Number of processes started by torchrun, in total and on this node; 1 without torchrun."""
     if not (torch.distributed.is_available() and torch.distributed.is_torchelastic_launched()):
         return 1, 1
     world = int(os.environ.get("WORLD_SIZE", 1))

@@ -4,12 +4,12 @@ __all__ = ["CollapseWarning", "NotConvergedWarning", "UnbendWarning"]
 
 
 class UnbendWarning(UserWarning):
-    """Base of every warning that unbend issues."""
+    """Base class of all unbend warnings."""
 
 
 class CollapseWarning(UnbendWarning):
-    """Training drifted towards a degenerate representation, or lost finite numbers."""
+    """Training collapsed to a degenerate representation or produced NaN or infinity."""
 
 
 class NotConvergedWarning(UnbendWarning):
-    """An iteration stopped at its limit before it reached its tolerance."""
+    """An iteration reached its limit before its tolerance."""

@@ -1,52 +1,77 @@
-"""Progress as plain data: long work emits ticks, whoever listens may draw them."""
+"""Progress as plain data: long tasks emit ticks, and listeners display or inspect them."""
 
 from __future__ import annotations
 
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 __all__ = [
+    "Callback",
     "Progress",
     "Tick",
     "console_progress",
+    "every",
+    "say",
     "silent",
     "tensorboard_progress",
-    "together",
 ]
 
 
 @dataclass(frozen=True)
 class Tick:
-    """One step forward in a named stage of work.
+    """One step of a named stage.
 
     ``done`` of ``total`` steps of ``stage`` are finished; ``values`` are live numbers worth
-    showing, such as ``{"R": 180.2, "R_c": 95.1}``.
+    showing, such as ``{"R": 180.2, "R_c": 95.1}``. During training, ``network`` is the trained
+    network; callbacks may call its ``encode`` but must not change it.
     """
 
     stage: str
     done: int
     total: int
     values: Mapping[str, float] = field(default_factory=dict)
+    network: Any = None
 
 
 Progress = Callable[[Tick], None]
+# Called before the first step of a training stage (``done`` is 0) and after each step, in the first
+# of several processes. The numbers it returns are added to ``values`` and shown.
+Callback = Callable[[Tick], Mapping[str, float] | None]
 
 _SHOWN = ("R", "R_c", "delta_R", "rank", "images/s", "samples/s")
 _WHOLE = ("rank", "images/s", "samples/s")
 
 
+def say(text: str) -> None:
+    """Print a line to standard error. A closed pipe or a full disk must not stop the work."""
+    if sys.stderr is not None:  # print would fall back to standard output
+        with suppress(OSError, ValueError):
+            print(text, file=sys.stderr, flush=True)
+
+
 def silent(tick: Tick) -> None:
-    """Listen to nothing (the default)."""
+    """Ignore all ticks (the default)."""
+
+
+def every(n: int, callback: Callback) -> Callback:
+    """Call the callback only after every n-th step.
+
+    >>> look = every(2, lambda tick: {"seen": tick.done})
+    >>> [look(Tick("stage 1", done, 4)) for done in range(5)]
+    [None, None, {'seen': 2}, None, {'seen': 4}]
+    """
+    return lambda tick: callback(tick) if tick.done and tick.done % n == 0 else None
 
 
 @contextmanager
 def console_progress() -> Iterator[Progress]:
-    """Draw ticks on standard error: bars in a terminal, a line every few seconds elsewhere."""
-    if not sys.stderr.isatty():
+    """Show ticks on standard error: bars in a terminal, otherwise a line every few seconds."""
+    if sys.stderr is None or not sys.stderr.isatty():
         yield _plain_lines()
         return
     from rich.console import Console
@@ -83,7 +108,7 @@ def console_progress() -> Iterator[Progress]:
 
 @contextmanager
 def tensorboard_progress(log_dir: str | Path) -> Iterator[Progress]:
-    """Write the numbers of every tick for TensorBoard, a curve per stage and number.
+    """Write the numbers of every tick for TensorBoard, one curve per stage and number.
 
     Needs ``pip install 'unbend[tensorboard]'``.
     """
@@ -105,23 +130,13 @@ def tensorboard_progress(log_dir: str | Path) -> Iterator[Progress]:
         writer.close()
 
 
-def together(*listeners: Progress) -> Progress:
-    """One listener that tells them all."""
-
-    def tell(tick: Tick) -> None:
-        for listener in listeners:
-            listener(tick)
-
-    return tell
-
-
 def _plain_lines(every: float = 5.0) -> Progress:
     last: dict[str, float] = {}
     first: dict[str, tuple[float, int]] = {}
 
     def write(tick: Tick) -> None:
         now = time.monotonic()
-        # A resumed stage does not start at 0: what counts is what was done since.
+        # A resumed stage does not start at 0; measure the rate from where it started.
         then, done = first.setdefault(tick.stage, (now, tick.done))
         due = now - last.get(tick.stage, -every) >= every
         if due or tick.done == tick.total:
@@ -129,7 +144,7 @@ def _plain_lines(every: float = 5.0) -> Progress:
             rest = _duration((now - then) * (tick.total - tick.done) / max(1, tick.done - done))
             left = f"{rest} left" if done < tick.done < tick.total else ""
             parts = (tick.stage, f"{tick.done}/{tick.total}", left, _numbers(tick))
-            print("  ".join(filter(None, parts)), file=sys.stderr, flush=True)
+            say("  ".join(filter(None, parts)))
 
     return write
 

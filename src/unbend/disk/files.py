@@ -1,0 +1,146 @@
+"""Files that are either complete or absent.
+
+What is being written has a name that starts with a dot and ends with ``.tmp``; after a kill such
+a leftover may be deleted.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+
+__all__ = [
+    "TEMPORARY",
+    "atomic_directory",
+    "atomic_open",
+    "atomic_write",
+    "is_leftover",
+    "remove",
+    "remove_leftovers",
+    "to_json",
+]
+
+TEMPORARY = ".tmp"
+
+
+def atomic_write(path: str | Path, content: str | bytes) -> None:
+    """Write a file so that a crash leaves the old content or the new, never a part."""
+    # File names that are not Unicode arrive as lone surrogates: write them as text
+    data = content.encode(errors="backslashreplace") if isinstance(content, str) else content
+    with atomic_open(path) as file:
+        file.write(data)
+
+
+@contextmanager
+def atomic_open(path: str | Path) -> Iterator[IO[bytes]]:
+    """A file to write to piece by piece; it appears under its name when the block ends well."""
+    path = Path(path)
+    handle, name = tempfile.mkstemp(TEMPORARY, f".{path.name}.", path.parent)
+    os.close(handle)
+    try:
+        with open(name, "wb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        os.chmod(name, 0o666 & ~_umask())
+        os.replace(name, path)
+        _sync(path.parent)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
+
+
+@contextmanager
+def atomic_directory(path: str | Path) -> Iterator[Path]:
+    """Fill a temporary sibling, then put it in the place of ``path`` as a whole.
+
+    An existing directory is replaced only after the new one is complete.
+    """
+    path = Path(path)
+    path = path.resolve() if path.is_symlink() else path  # replace what a link points to
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = Path(tempfile.mkdtemp(TEMPORARY, f".{path.name}.", path.parent))
+    try:
+        yield temporary
+        temporary.chmod(0o777 & ~_umask())
+        _replace_directory(temporary, path)
+        _sync(path.parent)
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+
+
+def _replace_directory(new: Path, path: Path) -> None:
+    try:
+        if not path.is_dir():
+            os.replace(new, path)
+            return
+    except OSError:
+        if not path.is_dir():  # otherwise another process was quicker
+            raise
+    retired = Path(tempfile.mkdtemp(TEMPORARY, f".{path.name}.old.", path.parent))
+    try:
+        os.replace(path, retired / "old")
+        os.replace(new, path)
+    except BaseException:
+        if (retired / "old").exists():
+            os.replace(retired / "old", path)
+        retired.rmdir()
+        raise
+    shutil.rmtree(retired, ignore_errors=True)
+
+
+def _sync(folder: Path) -> None:
+    """Make a new name last through a power cut, where the system can do that."""
+    if hasattr(os, "O_DIRECTORY"):
+        with suppress(OSError):
+            handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+            try:
+                os.fsync(handle)
+            finally:
+                os.close(handle)
+
+
+def is_leftover(name: str) -> bool:
+    """Whether a killed process left this behind half written."""
+    return name.startswith(".") and name.endswith(TEMPORARY)
+
+
+def remove_leftovers(folder: Path) -> None:
+    """Delete what a killed process left half written in a folder."""
+    for path in folder.iterdir() if folder.is_dir() else ():
+        if is_leftover(path.name):
+            remove(path)
+
+
+def remove(path: Path) -> None:
+    """Delete a file, a link or a whole directory."""
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
+
+
+def _umask() -> int:
+    """The user's rule for new files; it can only be read by setting it."""
+    mask = os.umask(0o077)
+    os.umask(mask)
+    return mask
+
+
+def to_json(tree: Any, **options: Any) -> str:
+    """JSON of plain data, NumPy's numbers and arrays included."""
+    return json.dumps(tree, default=_plain, ensure_ascii=False, **options)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, (np.generic, np.ndarray)):
+        return value.tolist()
+    raise TypeError(f"{type(value).__name__} cannot be written as JSON: {value!r}")

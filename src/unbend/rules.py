@@ -1,0 +1,102 @@
+"""Validation rules shared by settings, the parameters of MLC and those of its peers.
+
+The rule of a setting is stored in the metadata of its field::
+
+    @dataclass(frozen=True)
+    class MoCoConfig:
+        queue: int = knob(4096, whole(1))
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import field
+from numbers import Integral, Real
+from typing import Any, NamedTuple
+
+__all__ = [
+    "COUNT",
+    "FLAG",
+    "INNER_SHARE",
+    "NOT_NEGATIVE",
+    "POSITIVE",
+    "SHARE",
+    "SIZE",
+    "WIDTH",
+    "Rule",
+    "above",
+    "at_least",
+    "between",
+    "check_rule",
+    "knob",
+    "one_of",
+    "optional",
+    "whole",
+]
+
+
+class Rule(NamedTuple):
+    """A condition, its wording in messages, and the remedy if it fails."""
+
+    holds: Callable[[Any], bool]
+    text: str
+    remedy: str = "leave it out"
+
+
+def _is_real(value: Any) -> bool:
+    number = isinstance(value, Real) and not isinstance(value, bool)
+    return number and abs(float(value)) < float("inf")
+
+
+def whole(low: int, remedy: str = "leave it out") -> Rule:
+    """An integer >= ``low``."""
+    text = f"an integer >= {low}"
+    return Rule(lambda v: _is_real(v) and isinstance(v, Integral) and int(v) >= low, text, remedy)
+
+
+def above(low: float, remedy: str = "leave it out") -> Rule:
+    """A finite number > ``low``."""
+    return Rule(lambda v: _is_real(v) and v > low, f"> {low:g}", remedy)
+
+
+def at_least(low: float, remedy: str = "leave it out") -> Rule:
+    """A finite number >= ``low``."""
+    return Rule(lambda v: _is_real(v) and v >= low, f">= {low:g}", remedy)
+
+
+def between(low: float, high: float, remedy: str = "leave it out") -> Rule:
+    """A number strictly between ``low`` and ``high``."""
+    return Rule(lambda v: _is_real(v) and low < v < high, f"between {low:g} and {high:g}", remedy)
+
+
+def one_of(*names: str) -> Rule:
+    """One of these words; the message suggests the first."""
+    text = "one of " + ", ".join(names)
+    return Rule(lambda v: isinstance(v, str) and v in names, text, f"try {names[0]!r}")
+
+
+def optional(rule: Rule) -> Rule:
+    """The same rule, but None is also allowed."""
+    return Rule(lambda v: v is None or rule.holds(v), f"{rule.text} or None", rule.remedy)
+
+
+COUNT, SIZE = whole(0), whole(1)
+# A slip of the keyboard must not ask for terabytes
+WIDTH = Rule(lambda v: SIZE.holds(v) and v <= 65_536, "an integer from 1 to 65536")
+POSITIVE, NOT_NEGATIVE = above(0), at_least(0)
+SHARE = Rule(lambda v: _is_real(v) and 0 <= v <= 1, "from 0 to 1")
+INNER_SHARE = between(0, 1)
+# NumPy's bool is not a subclass of bool.
+FLAG = Rule(lambda v: type(v).__name__ in ("bool", "bool_"), "True or False", "try False")
+
+
+def knob(default: Any, rule: Rule, *, example: Any = None) -> Any:
+    """A field of a frozen dataclass with its rule; messages suggest ``example``."""
+    example = default if example is None else example
+    return field(default=default, metadata={"rule": rule, "example": example})
+
+
+def check_rule(what: str, value: Any, rule: Rule, remedy: str | None = None) -> None:
+    """Raise a ValueError with rule, value and remedy if the value breaks the rule."""
+    if not rule.holds(value):
+        raise ValueError(f"{what} must be {rule.text}, got {value!r}; {remedy or rule.remedy}")
