@@ -1,0 +1,141 @@
+r"""Choose the metric of the nearest neighbours from the data, without labels.
+
+The symmetrised neighbour graph with adjacency A and degrees D has the normalised adjacency
+:math:`D^{-1/2} A D^{-1/2}`. Its k-th largest eigenvalue λ_k bounds how well the graph can be cut
+into k parts: it is 1 when the graph has k components, and 1 - λ_k bounds the k-way normalised
+cut from below. The metric whose graph has the largest λ_k separates k groups best.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from scipy.sparse import csr_array, diags_array
+from scipy.sparse.csgraph import connected_components
+from scipy.sparse.linalg import LinearOperator, eigsh
+from torch import Tensor
+
+from unbend.knobs import RIDGE
+from unbend.progress import Progress, Tick, silent
+from unbend.samples.neighbors import nearest_neighbors
+
+__all__ = ["METRICS", "NeighborChoice", "choose_metric", "graph_spectrum"]
+
+# Ridge weights are multiples of n, because the eigenvalues of XᵀX grow with n.
+METRICS = (
+    "euclidean",
+    "cosine",
+    "standardized",
+    *(f"{RIDGE}{w:g}" for w in (3e-5, 3e-4, 3e-3, 3e-2)),
+)
+_PILOT = 2000  # rows in the sample; more rows rank the metrics the same way
+_PER_CLUSTER = 12  # ... but at least this many per cluster, up to
+_PILOT_MAX = 4000
+_JUDGED_BY = 10  # neighbours; with fewer, a fragmented graph would score best
+_DENSE = 600  # up to this many rows, compute all eigenvalues
+_UNKNOWN_K = (2, 3, 5, 8, 12, 20, 30, 50)  # k to average over when it is not known
+
+
+@dataclass(frozen=True)
+class NeighborChoice:
+    """The metric of the neighbours and λ_k of every candidate."""
+
+    metric: str
+    scores: Mapping[str, float]
+
+    def reason(self) -> str:
+        """One sentence that explains the choice to the user."""
+        others = sorted(((s, m) for m, s in self.scores.items() if m != self.metric), reverse=True)
+        if not others:
+            return f"neighbours by {self.metric}, as asked"
+        return (
+            f"neighbours by {self.metric}: their graph separates the groups best "
+            f"(lambda_k {self.scores[self.metric]:.3f}; next {others[0][1]} {others[0][0]:.3f})"
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain dict, ready for JSON."""
+        return {"metric": self.metric, "scores": dict(self.scores)}
+
+    @classmethod
+    def from_dict(cls, tree: Mapping[str, Any]) -> NeighborChoice:
+        """Rebuild what :meth:`to_dict` wrote."""
+        scores = {str(metric): float(score) for metric, score in tree["scores"].items()}
+        return cls(str(tree["metric"]), scores)
+
+
+def choose_metric(
+    X: Tensor,
+    n_clusters: int | str,
+    *,
+    seed: int = 0,
+    metrics: tuple[str, ...] = METRICS,
+    progress: Progress = silent,
+) -> NeighborChoice:
+    """Choose the metric whose 10-neighbour graph has the largest λ_k on a sample of the rows.
+
+    Ties go to the earlier metric in ``metrics``. For unknown k the mean of λ_k over several k is
+    taken.
+
+    Examples
+    --------
+    >>> axes = torch.eye(4).repeat_interleave(2, 0)  # the signs differ, the line is the same
+    >>> X = axes * torch.tensor([1.0, -1.0]).repeat(4)[:, None]
+    >>> choose_metric(X, 4, metrics=("euclidean",)).metric
+    'euclidean'
+    """
+    k = 0 if n_clusters == "auto" else int(n_clusters)
+    size = min(max(_PILOT, _PER_CLUSTER * k), _PILOT_MAX)
+    order = torch.randperm(len(X), generator=torch.Generator().manual_seed(seed))[:size]
+    pilot = X.detach().flatten(1)[order.sort().values.to(X.device)].cpu()
+    wanted = [k] if k else [c for c in _UNKNOWN_K if c <= max(2, len(pilot) // 10)]
+    wanted = [min(c, len(pilot) - 1) for c in wanted if c >= 1]
+    scores: dict[str, float] = {}
+    for done, metric in enumerate(metrics):
+        values = graph_spectrum(nearest_neighbors(pilot, _JUDGED_BY, metric=metric), max(wanted))
+        scores[metric] = float(np.mean([values[c - 1] for c in wanted]))
+        progress(Tick("choosing neighbours", done + 1, len(metrics)))
+    # Treat differences below the tolerance of the eigenvalues as ties.
+    best = max(scores.values())
+    return NeighborChoice(next(m for m in metrics if scores[m] > best - 1e-4), scores)
+
+
+def graph_spectrum(neighbors: Tensor, k: int) -> NDArray[np.float64]:
+    """The k largest eigenvalues of the normalised adjacency, in descending order."""
+    n, m = neighbors.shape
+    rows = np.repeat(np.arange(n), m)
+    edges = csr_array((np.ones(n * m), (rows, neighbors.cpu().numpy().ravel())), shape=(n, n))
+    edges = csr_array(edges.maximum(edges.T))
+    root = np.sqrt(np.asarray(edges.sum(axis=1)).ravel())
+    adjacency = csr_array(diags_array(1 / root) @ edges @ diags_array(1 / root))
+    if n <= _DENSE or 4 * k > n:
+        values = np.linalg.eigvalsh(adjacency.toarray())
+    else:
+        values = _lanczos(adjacency, root, k)
+    return np.sort(np.asarray(values, dtype=np.float64))[::-1][:k]
+
+
+def _lanczos(adjacency: csr_array, root: NDArray[np.float64], k: int) -> NDArray[np.float64]:
+    """The k largest eigenvalues; ``root`` has the square roots of the degrees.
+
+    Each component of the graph has the eigenvalue 1, with the eigenvector ``root`` on its own
+    rows. Lanczos iteration sees one copy of an eigenvalue that occurs several times, so these
+    are counted, and their eigenvectors are moved to the other end of the spectrum, -1.
+    """
+    n = len(root)
+    count, component = connected_components(adjacency, directed=False)
+    if count >= k:
+        return np.ones(k)
+    lengths = np.sqrt(np.bincount(component, root**2))
+    U = csr_array((root / lengths[component], (np.arange(n), component)), shape=(n, count))
+    moved = LinearOperator(
+        (n, n), matvec=lambda v: adjacency @ v - 2 * (U @ (U.T @ v)), dtype=np.float64
+    )
+    start = np.random.default_rng(0).standard_normal(n)
+    rest = eigsh(moved, k=k - count, which="LA", tol=1e-5, v0=start, return_eigenvectors=False)
+    return np.concatenate([np.ones(count), rest])

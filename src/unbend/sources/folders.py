@@ -1,0 +1,120 @@
+"""List the images in a folder, in a fixed order."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple, overload
+
+from unbend.sources.decode import EXTENSIONS
+
+__all__ = ["Broken", "Listing", "PathList", "list_images"]
+
+
+class Broken(NamedTuple):
+    """A file that was skipped, and the reason."""
+
+    path: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class Listing:
+    """Names of image files relative to a root, and the entries that could not be used."""
+
+    root: Path
+    names: list[str]
+    broken: list[Broken]
+
+
+def list_images(root: str | Path) -> Listing:
+    """List the images below a folder, sorted by the bytes of their relative paths.
+
+    Hidden files and folders are skipped. Links are followed; a folder that can be reached in
+    several ways is listed once, so loops end. An entry with an image extension that is not a
+    regular file (a folder, a pipe, a broken link) is returned as broken, and so is an unreadable
+    folder.
+    """
+    root = Path(root)
+    names: list[str] = []
+    broken: list[Broken] = []
+    seen = {_identity(os.stat(root))}
+    waiting = [""]
+    while waiting:
+        folder = waiting.pop()
+        try:
+            with os.scandir(root / folder) as entries:
+                found = sorted(entries, key=lambda entry: os.fsencode(entry.name))
+        except OSError as error:
+            if not folder:
+                raise
+            broken.append(Broken(folder, f"folder cannot be read: {error.strerror}"))
+            continue
+        inside = []
+        for entry in found:
+            name = f"{folder}/{entry.name}" if folder else entry.name
+            what = _examine(entry, seen)
+            if what is _IMAGE:
+                names.append(name)
+            elif what is _FOLDER:
+                inside.append(name)
+            elif what:
+                broken.append(Broken(name, what))
+        waiting.extend(reversed(inside))
+    return Listing(root, sorted(names, key=os.fsencode), sorted(broken, key=_by_path))
+
+
+_IMAGE, _FOLDER, _IGNORED = "an image", "a folder", ""
+
+
+def _examine(entry: os.DirEntry[str], seen: set[tuple[int, int]]) -> str:
+    """Classify an entry as image, folder or ignored, or return why it is broken."""
+    if entry.name.startswith("."):
+        return _IGNORED
+    wanted = entry.name.lower().endswith(EXTENSIONS)
+    try:
+        if entry.is_file():  # needs no extra system call on most systems
+            return _IMAGE if wanted else _IGNORED
+        if not entry.is_dir() or wanted:
+            return _oddity(entry) if wanted else _IGNORED
+        identity = _identity(entry.stat())
+    except OSError as error:
+        return (error.strerror or "cannot be read") if wanted else _IGNORED
+    new = identity not in seen
+    seen.add(identity)
+    return _FOLDER if new else _IGNORED
+
+
+def _oddity(entry: os.DirEntry[str]) -> str:
+    if entry.is_dir():
+        return "a folder, not an image"
+    return "not a regular file" if os.path.exists(entry.path) else "link to nowhere"
+
+
+def _identity(status: os.stat_result) -> tuple[int, int]:
+    return status.st_dev, status.st_ino
+
+
+def _by_path(broken: Broken) -> bytes:
+    return os.fsencode(broken.path)
+
+
+class PathList(Sequence[Path]):
+    """Paths built from a root and names on access; a million Path objects need much memory."""
+
+    def __init__(self, root: Path, names: Sequence[str]) -> None:
+        self._root, self._names = root, names
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+    @overload
+    def __getitem__(self, index: int) -> Path: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[Path]: ...
+    def __getitem__(self, index: int | slice) -> Path | Sequence[Path]:
+        if isinstance(index, slice):
+            return PathList(self._root, self._names[index])
+        return self._root / self._names[index]

@@ -1,0 +1,98 @@
+"""Read true labels from the user's files. They are only for scoring, never for training."""
+
+from __future__ import annotations
+
+from pathlib import Path, PurePath
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unbend.sources.columns import read_column, read_csv
+from unbend.sources.matrices import read_array
+
+__all__ = ["encode_labels", "folder_labels", "read_true_labels"]
+
+_USUAL_NAMES = ("label", "labels", "class", "target", "y")
+
+
+def encode_labels(values: Any, what: str = "labels") -> tuple[NDArray[np.int64], list[str]]:
+    """Encode labels of any kind as 0..k-1; also return the k names in sorted order.
+
+    >>> encode_labels(["cat", "dog", "cat"])
+    (array([0, 1, 0]), ['cat', 'dog'])
+    """
+    values = np.asarray(values)
+    if values.ndim != 1:
+        raise ValueError(f"{what} must be one per sample, got shape {values.shape}")
+    if values.dtype.kind not in "biufUS":
+        raise ValueError(f"{what} must be numbers or text, got dtype {values.dtype}")
+    text = values.dtype.kind in "US"
+    empty = values == values.dtype.type() if text else ~np.isfinite(values)
+    if empty.any():
+        raise ValueError(f"{what} is empty in row {int(np.argmax(empty))}; fill it or leave it out")
+    if values.dtype.kind == "f":
+        if (values != np.rint(values)).any():
+            row = int(np.argmax(values != np.rint(values)))
+            raise ValueError(f"{what} must be classes, got {values[row]} in row {row}")
+        values = values.astype(np.int64)
+    elif values.dtype.kind == "U" and all(value.isdecimal() for value in values.tolist()):
+        values = values.astype(np.int64)  # so that 10 comes after 9
+    found, y = np.unique(values, return_inverse=True)
+    names = [v.decode(errors="replace") if isinstance(v, bytes) else str(v) for v in found.tolist()]
+    return y.astype(np.int64), names
+
+
+def folder_labels(names: list[str], of_list: bool = False) -> NDArray[Any]:
+    """The top-level folder of each file; for a list of paths, the parent folder."""
+    parents = [PurePath(name).parent for name in names]
+    found = [(p.name if of_list else p.parts[0]) if p.parts else "" for p in parents]
+    if not any(found):
+        raise ValueError("labels='folders' needs sub-folders, but all images lie in one folder")
+    return np.asarray([name or "." for name in found])
+
+
+def read_true_labels(
+    labels: Any, names: list[str] | None, source: Path | None = None
+) -> NDArray[Any]:
+    """Read labels from an array, a column or array of the source itself, or a separate file.
+
+    Parameters
+    ----------
+    labels
+        Array-like; or the name of a column of ``source`` (csv, parquet) or of an array in it
+        (npz, safetensors); or a ``.npy`` or ``.csv`` file with one label per sample. A csv file
+        with a column ``path`` may be in any order: its rows are matched with ``names``.
+    """
+    if not isinstance(labels, (str, Path)):
+        return np.asarray(labels)
+    path = Path(labels)
+    if path.suffix.lower() in (".npy", ".csv"):
+        if not path.is_file():
+            raise FileNotFoundError(f"`labels`: file {str(path)!r} does not exist")
+        return _from_file(path, names)
+    if source is not None and source.suffix.lower() in (".csv", ".parquet"):
+        return read_column(source, str(labels))
+    if source is not None and source.suffix.lower() in (".npz", ".safetensors"):
+        return read_array(source, str(labels))
+    raise ValueError(
+        f"`labels` must be a .npy or .csv file, or a column of the source, got {str(labels)!r}"
+    )
+
+
+def _from_file(path: Path, names: list[str] | None) -> NDArray[Any]:
+    if path.suffix.lower() == ".npy":
+        return np.asarray(read_array(path))
+    header, rows = read_csv(path)
+    usual = [name for name in _USUAL_NAMES if name in header]
+    if len(header) == 1 and not usual:  # no header: the first line is a label too
+        return np.asarray([header[0], *(row[0] for row in rows)])
+    place = header.index(usual[0]) if usual else len(header) - 1
+    values = [row[place] for row in rows]
+    if names is None or "path" not in header:
+        return np.asarray(values)
+    by_name = dict(zip((row[header.index("path")] for row in rows), values, strict=True))
+    missing = next((name for name in names if name not in by_name), None)
+    if missing is not None:
+        raise ValueError(f"{str(path)!r} has no label for {missing!r}; add a row for it")
+    return np.asarray([by_name[name] for name in names])

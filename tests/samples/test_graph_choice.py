@@ -1,0 +1,122 @@
+"""The choice of the neighbours' metric against dense linear algebra and known answers."""
+
+import json
+
+import numpy as np
+import pytest
+import torch
+from scipy.sparse.csgraph import laplacian
+from tests.generators.subspaces import union_of_subspaces
+
+from unbend.samples import NeighborChoice, choose_metric, nearest_neighbors
+from unbend.samples.graph_choice import METRICS, graph_spectrum
+
+
+def random(*shape: int, seed: int = 0) -> torch.Tensor:
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed)).double()
+
+
+def adjacency(neighbors: torch.Tensor) -> np.ndarray:
+    n = len(neighbors)
+    A = np.zeros((n, n))
+    for i, row in enumerate(neighbors.tolist()):
+        for j in row:
+            A[i, j] = A[j, i] = 1
+    return A
+
+
+@pytest.mark.parametrize("n", [60, 700])  # all eigenvalues at once, and Lanczos
+def test_spectrum_is_that_of_the_dense_matrix(n):
+    neighbors = nearest_neighbors(random(n, 5), 6)
+    A = adjacency(neighbors)
+    scale = 1 / np.sqrt(A.sum(1))
+    dense = np.linalg.eigvalsh(scale[:, None] * A * scale)[::-1]
+    np.testing.assert_allclose(graph_spectrum(neighbors, 9), dense[:9], atol=1e-4)
+    by_scipy = 1 - np.linalg.eigvalsh(laplacian(A, normed=True))
+    np.testing.assert_allclose(graph_spectrum(neighbors, 9), by_scipy[:9], atol=1e-4)
+
+
+@pytest.mark.parametrize("size", [12, 160])
+@pytest.mark.parametrize("k", [2, 5])
+def test_k_components_have_k_eigenvalues_of_one(k, size):
+    X = torch.cat([random(size, 3, seed=q) + 1000 * q for q in range(k)])
+    values = graph_spectrum(nearest_neighbors(X, 10), k + 1)
+    np.testing.assert_allclose(values[:k], 1, atol=1e-4)
+    assert values[k] < 0.99
+
+
+def test_ridge_is_chosen_for_subspaces_that_pass_near_each_other():
+    """Ten subspaces of 9 dimensions in 40: the nearest row is often in another subspace."""
+    data = union_of_subspaces(600, 10, d=40, dim=9, noise=0.1, seed=0)
+    choice = choose_metric(torch.from_numpy(data.Z), 10)
+    assert choice.metric.startswith("ridge:")
+
+    def purity(metric: str) -> float:
+        found = nearest_neighbors(torch.from_numpy(data.Z), 5, metric=metric).numpy()
+        return float((data.y[found] == data.y[:, None]).mean())
+
+    assert purity(choice.metric) > purity("euclidean") + 0.05
+
+
+def test_standardized_is_chosen_for_columns_of_different_units():
+    """Columns in other units hide the groups from every metric that keeps the units."""
+    y = np.repeat(np.arange(4), 100)
+    X = 6 * torch.eye(4).double()[y] + random(400, 4)
+    X = torch.cat([X, 1000 * random(400, 6, seed=1)], dim=1)
+    choice = choose_metric(X, 4)
+    assert choice.metric == "standardized"
+    assert choice.scores["standardized"] > choice.scores["euclidean"] + 0.1
+
+
+@pytest.mark.parametrize("metric", ["euclidean", "cosine", "ridge:0.003"])
+def test_scores_do_not_change_when_the_samples_turn(metric):
+    X = random(200, 6)
+    turn = torch.linalg.qr(random(6, 6, seed=2))[0]
+    before = choose_metric(X, 5, metrics=(metric,)).scores[metric]
+    after = choose_metric(X @ turn, 5, metrics=(metric,)).scores[metric]
+    assert after == pytest.approx(before, abs=1e-6)
+
+
+def test_ties_go_to_the_first_metric():
+    X = torch.cat([random(30, 3), random(30, 3, seed=1) + 500])
+    choice = choose_metric(X, 2)
+    assert choice.scores["euclidean"] == pytest.approx(choice.scores["cosine"], abs=1e-4)
+    assert choice.metric == METRICS[0] == "euclidean"
+
+
+@pytest.mark.parametrize("k", ["auto", 1, 3])
+def test_every_metric_has_a_score_between_minus_one_and_one(k):
+    choice = choose_metric(random(120, 4), k)
+    assert tuple(choice.scores) == METRICS
+    assert all(-1 <= score <= 1 + 1e-6 for score in choice.scores.values())
+    if k == 1:  # the largest eigenvalue is 1, whatever the graph
+        assert all(score == pytest.approx(1) for score in choice.scores.values())
+
+
+def test_unknown_k_takes_the_mean_over_several():
+    X = random(120, 4)
+    values = graph_spectrum(nearest_neighbors(X, 10), 12)
+    expected = np.mean([values[c - 1] for c in (2, 3, 5, 8, 12)])
+    found = choose_metric(X, "auto", metrics=("euclidean",)).scores["euclidean"]
+    assert found == pytest.approx(expected, abs=1e-6)
+
+
+def test_large_sets_are_judged_on_a_pilot_of_the_same_rows():
+    X = random(2600, 3)
+    first = choose_metric(X, 4, metrics=("euclidean", "cosine"))
+    assert first == choose_metric(X, 4, metrics=("euclidean", "cosine"))
+    other = choose_metric(X, 4, metrics=("euclidean", "cosine"), seed=1)
+    assert first.scores != other.scores
+
+
+def test_reason_names_the_metric_and_the_next():
+    choice = NeighborChoice("cosine", {"euclidean": 0.81, "cosine": 0.93, "ridge:0.003": 0.9})
+    assert "neighbours by cosine" in choice.reason()
+    assert "0.930" in choice.reason()
+    assert "next ridge:0.003 0.900" in choice.reason()
+    assert NeighborChoice("cosine", {}).reason() == "neighbours by cosine, as asked"
+
+
+def test_a_choice_survives_json():
+    choice = choose_metric(random(50, 3), 2)
+    assert NeighborChoice.from_dict(json.loads(json.dumps(choice.to_dict()))) == choice
