@@ -64,7 +64,7 @@ def test_gradients_equal_autograd_of_the_definition(n, d, seed):
 
 
 @pytest.mark.parametrize(("n", "d"), [(5, 3), (3, 5), (1, 4), (4, 1), (2, 2), (3, 18)])
-def test_gradcheck(n, d):
+def test_gradients_pass_gradcheck(n, d):
     inputs = tuple(t.requires_grad_() for t in problem(n, d))
     assert torch.autograd.gradcheck(lambda Z, Gamma: compressed_rate(Z, Gamma, 0.3), inputs)
 
@@ -93,7 +93,7 @@ def test_float32_is_within_the_promised_errors_at_the_papers_dimension():
         assert float(error) < 1e-4
 
 
-def test_invariances():
+def test_invariant_to_rotation_and_order():
     Z, Gamma = problem(12, 6)
     generator = torch.Generator().manual_seed(1)
     Q = torch.linalg.qr(torch.randn(6, 6, dtype=torch.float64, generator=generator)).Q

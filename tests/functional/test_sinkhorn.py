@@ -88,7 +88,7 @@ def test_batch_of_views_equals_its_elements():
     assert together.potential.shape == (3, 20)
 
 
-def test_invariances():
+def test_invariant_to_order_scale_and_shift():
     S = similarity(15, 4)
     order = torch.randperm(15, generator=torch.Generator().manual_seed(3))
     shift = codes(15, 1, seed=4).squeeze(1)
@@ -162,7 +162,7 @@ EXTREMES = {
 
 @pytest.mark.parametrize("name", EXTREMES)
 @pytest.mark.parametrize("eta", [1e-3, 0.02, 1.0, 1e6])
-def test_never_nan(name, eta):
+def test_extreme_similarities_give_finite_results(name, eta):
     S = EXTREMES[name].clone().requires_grad_()
     with warnings.catch_warnings():
         # At S/η = 1e9 the exponents of float32 are integers: marginals cannot all be met.

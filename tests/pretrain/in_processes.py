@@ -10,15 +10,17 @@ import torch
 import torch.distributed as dist
 from tests.pretrain import killed
 
+from unbend.algorithm import train_encoder
+from unbend.begin import begin
 from unbend.devices import make_fabric
-from unbend.pretrain import METHODS, train_encoder
+from unbend.pretrain import METHODS
 
 
 def losses(method: str) -> list[float]:
     """The loss curve of a training in float64, where rounding cannot hide a mistake."""
     config = killed.config(method)
     fabric = make_fabric("cpu", "64-true")
-    trained = train_encoder(killed.samples().double(), config, seed=3, fabric=fabric)
+    trained = train_encoder(begin(killed.samples().double(), config, seed=3, fabric=fabric))
     return [row["loss"] for row in trained.history]
 
 

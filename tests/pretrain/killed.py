@@ -13,19 +13,15 @@ import sys
 import torch
 from safetensors.torch import save_file
 
-from unbend.config import (
-    BYOLConfig,
-    Config,
-    MoCoConfig,
-    NetworkConfig,
-    PretrainConfig,
-    SimCLRConfig,
-    SwAVConfig,
-    VICRegConfig,
-    ViewConfig,
-)
+from unbend.algorithm import train_encoder
+from unbend.begin import begin
+from unbend.config import Config, NetworkConfig, PretrainConfig, ViewConfig
 from unbend.devices import make_fabric
-from unbend.pretrain import train_encoder
+from unbend.pretrain.methods.byol import BYOLConfig
+from unbend.pretrain.methods.moco import MoCoConfig
+from unbend.pretrain.methods.simclr import SimCLRConfig
+from unbend.pretrain.methods.swav import SwAVConfig
+from unbend.pretrain.methods.vicreg import VICRegConfig
 from unbend.progress import Tick
 from unbend.training import Checkpoints
 
@@ -65,14 +61,16 @@ def train(method: str, checkpoints: str, kill_after: int) -> dict[str, torch.Ten
         if ticks == kill_after:
             os.kill(os.getpid(), signal.SIGKILL)
 
-    trained = train_encoder(
+    run = begin(
         samples(),
         config(method),
         seed=3,
         fabric=make_fabric("cpu"),
         progress=progress,
         checkpoints=Checkpoints(checkpoints, every=0),
+        stage1_only=True,
     )
+    trained = train_encoder(run)
     return trained.network.state_dict()
 
 

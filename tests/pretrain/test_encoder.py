@@ -6,11 +6,13 @@ import torch
 from tests.pretrain import killed
 
 from unbend import MLC, load
+from unbend.algorithm import train_encoder
+from unbend.begin import begin
 from unbend.config import NetworkConfig
-from unbend.data import load_named
 from unbend.devices import make_fabric
 from unbend.networks import build_network, save_encoder
-from unbend.pretrain import METHODS, load_backbone, train_encoder
+from unbend.pretrain import METHODS, load_backbone
+from unbend.sources import load_named
 
 SHAPE = (1, 8, 8)
 SMALL = NetworkConfig(backbone="convnet", width=4, dim=8, head_width=16)
@@ -67,7 +69,7 @@ def test_mlc_takes_the_backbone_as_it_is(tmp_path):
     for name, value in network.backbone.state_dict().items():
         assert torch.equal(model._network.backbone.state_dict()[name], value), name
     stages = {row["stage"] for row in model.history_}
-    assert stages == {"stage 1 head", "stage 2"}
+    assert stages == {"stage 1 head", "stage 2", "stage 2, eta 2"}
     model.save(tmp_path / "model")
     np.testing.assert_array_equal(load(tmp_path / "model").predict(X), model.predict(X))
 
@@ -85,7 +87,7 @@ def test_mlc_runs_every_method(method):
 
 
 def test_wrong_pretrain_is_named():
-    with pytest.raises(ValueError, match="`pretrain` of MLC must be one of tcr, simclr, moco"):
+    with pytest.raises(ValueError, match="`pretrain` of MLC must be one of tcr, byol, moco"):
         MLC(3, pretrain="no/such/directory").fit(np.zeros((9, 4)))
 
 
@@ -95,7 +97,9 @@ def test_half_precision_stays_close_to_full(method):
     found = {}
     for precision in ("32-true", "bf16-mixed"):
         fabric = make_fabric("cpu", precision)
-        trained = train_encoder(killed.samples(), killed.config(method), seed=3, fabric=fabric)
+        trained = train_encoder(
+            begin(killed.samples(), killed.config(method), seed=3, fabric=fabric)
+        )
         found[precision] = [row["loss"] for row in trained.history]
         assert all(np.isfinite(found[precision]))
         assert trained.network.mean.dtype == torch.float32

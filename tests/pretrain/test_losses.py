@@ -15,14 +15,11 @@ from tests.oracles.selfsupervised import (
 )
 from torch.nn.functional import normalize
 
-from unbend.pretrain.losses import (
-    byol_loss,
-    info_nce,
-    nt_xent,
-    sinkhorn_codes,
-    swapped_prediction,
-    vicreg_terms,
-)
+from unbend.pretrain.methods.byol import byol_loss
+from unbend.pretrain.methods.moco import info_nce
+from unbend.pretrain.methods.simclr import nt_xent
+from unbend.pretrain.methods.swav import sinkhorn_codes, swapped_prediction
+from unbend.pretrain.methods.vicreg import vicreg_terms
 
 
 def draw(*shape: int, seed: int = 0) -> torch.Tensor:

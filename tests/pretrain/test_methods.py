@@ -3,6 +3,7 @@
 import copy
 import math
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 import torch
@@ -16,22 +17,18 @@ from tests.oracles.selfsupervised import (
 from tests.oracles.training import global_random_state_kept, tcr_oracle
 from torch.nn.functional import normalize
 
-from unbend.config import (
-    BYOLConfig,
-    MoCoConfig,
-    NetworkConfig,
-    PretrainConfig,
-    SimCLRConfig,
-    SwAVConfig,
-    VICRegConfig,
-    ViewConfig,
-)
-from unbend.data import ViewSampler
+from unbend.config import NetworkConfig, PretrainConfig, ViewConfig
 from unbend.networks import build_network
-from unbend.pretrain.byol import ema_at
+from unbend.pretrain import methods
 from unbend.pretrain.method import Method
+from unbend.pretrain.methods.byol import BYOLConfig, ema_at
+from unbend.pretrain.methods.moco import MoCoConfig
+from unbend.pretrain.methods.simclr import SimCLRConfig
+from unbend.pretrain.methods.swav import SwAVConfig
+from unbend.pretrain.methods.tcr import HeadStart
+from unbend.pretrain.methods.vicreg import VICRegConfig
 from unbend.pretrain.registry import METHODS, build_method, fit_to_data
-from unbend.pretrain.tcr import HeadStart
+from unbend.samples import ViewSampler
 
 CONFIG = PretrainConfig(
     simclr=SimCLRConfig(dim=6),
@@ -219,9 +216,10 @@ def test_keys_of_a_step_that_was_undone_never_enter_the_queue():
 
 
 def test_the_queue_is_never_longer_than_half_the_data():
-    assert fit_to_data(PretrainConfig(), 100).moco.queue == 50
-    assert fit_to_data(PretrainConfig(), 10**6).moco.queue == 4096
-    assert fit_to_data(PretrainConfig(), 1).moco.queue == 1
+    config = PretrainConfig(method="moco")
+    assert fit_to_data(config, 100).moco.queue == 50
+    assert fit_to_data(config, 10**6).moco.queue == 4096
+    assert fit_to_data(config, 1).moco.queue == 1
 
 
 # ---------------------------------------------------------------- prototypes and crops
@@ -350,5 +348,19 @@ def test_head_start_moves_the_feature_head_and_nothing_else():
 
 
 def test_an_unknown_method_is_named():
-    with pytest.raises(ValueError, match=r"`pretrain\.method` must be one of tcr, simclr, moco"):
+    with pytest.raises(ValueError, match=r"`pretrain\.method` must be one of tcr, byol, moco"):
         build("dino")
+
+
+def test_a_file_is_a_method():
+    """What the folder holds is what can be chosen, configured and named in help."""
+    from unbend.cli.options import pretraining_methods
+
+    folder = Path(methods.__file__).parent
+    assert sorted(METHODS) == sorted(p.stem for p in folder.glob("[a-z]*.py"))
+    assert pretraining_methods() == list(METHODS)
+    for name, method in METHODS.items():
+        assert method.name == name
+        if method.Settings is not None:
+            assert getattr(PretrainConfig(), name) == method.Settings()
+            assert isinstance(method.short or method.Settings(), method.Settings)

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 from unbend import MLC
-from unbend.config import PRESETS
-from unbend.pretrain import METHODS, as_published
-from unbend.pretrain.published import PUBLISHED
-from unbend.workflows.pretrain import _config
+from unbend.baselines import NMCE
+from unbend.config import PRESETS, as_published
+from unbend.pretrain import METHODS
+from unbend.workflows.pretrain import _resolve
 
 # At 1024 images a step: 0.3, 0.2 and 0.03 for each 256 of them; SwAV's between 0.6 and 4.8.
 AT_1024 = {
@@ -37,10 +37,10 @@ def test_the_estimator_takes_the_published_training(method):
 
 
 def test_every_method_but_the_papers_own_is_there():
-    assert {*PUBLISHED} == {*METHODS} - {"tcr"}
+    assert {name for name, m in METHODS.items() if m.published} == {*METHODS} - {"tcr"}
     assert as_published(PRESETS["paper"]) == PRESETS["paper"]
     for end, lr in ((256, 0.6), (4096, 4.8)):
-        np.testing.assert_allclose(PUBLISHED["swav"].rate(end), lr)
+        np.testing.assert_allclose(METHODS["swav"].published.rate(end), lr)
 
 
 def test_the_rate_follows_the_batch_and_what_was_asked_for_stays():
@@ -60,8 +60,12 @@ def test_short_presets_keep_their_own():
 
 
 def test_the_command_takes_it_too():
-    class Scaling:
-        shape = (3, 32, 32)
-
-    config = _config(Scaling(), 5000, "paper", "moco", None, {"pretrain.warmup": 0.5})
+    config = _resolve((3, 32, 32), 5000, "paper", "moco", None, {"pretrain.warmup": 0.5})
     assert _training(config) == ("sgd", 0.12, 1e-4, 0.5)
+
+
+@pytest.mark.parametrize("method", AT_1024)
+def test_peers_resolve_stage_1_as_mlc_does(method):
+    peer = NMCE(10, preset="paper", settings={"pretrain.method": method})
+    ours = _resolved(method, pretrain_epochs=600)  # NMCE's own length
+    assert peer._resolve((3, 32, 32), 5000).pretrain == ours.pretrain

@@ -4,11 +4,14 @@ import pytest
 import torch
 from tests.oracles.training import global_random_state_kept
 
-from unbend.config import PRESETS, NetworkConfig, PretrainConfig, SwAVConfig, ViewConfig
-from unbend.data import ViewSampler, load_named, prepare
+from unbend.config import PRESETS, NetworkConfig, PretrainConfig, ViewConfig
 from unbend.devices import make_fabric
 from unbend.networks import Network, build_network
 from unbend.pretrain import pretrain, tcr_objective
+from unbend.pretrain.methods.swav import SwAVConfig
+from unbend.samples import ViewSampler, prepare
+from unbend.sources import load_named
+from unbend.training import Tools
 
 GIVEN = {"epochs": 30, "batch_size": 40, "optimizer": "adam", "lr": 1e-2, "invariance": 0.6}
 
@@ -48,19 +51,11 @@ class Run:
         self.before = self.state()
         self.score_before = self.score() if n_views > 1 else None
         self.ticks: list[object] = []
-        fabric = make_fabric("cpu")
-        trained = fabric.setup_module(self.network)
-        trained.mark_forward_method("features")
+        tools = Tools(make_fabric("cpu"), generator, self.ticks.append)
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
-            self.history = pretrain(
-                trained,
-                self.views,
-                PretrainConfig(**{**GIVEN, **changes}),
-                generator=generator,
-                fabric=fabric,
-                progress=self.ticks.append,
-            )
+            config = PretrainConfig(**{**GIVEN, **changes})
+            self.history = pretrain(self.network, self.views, config, tools)
         self.warnings = [str(w.message) for w in caught]
 
     def state(self) -> dict[str, torch.Tensor]:

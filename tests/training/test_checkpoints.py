@@ -5,8 +5,9 @@ import pytest
 import torch
 from safetensors import safe_open
 
+from unbend.disk import hash_array
 from unbend.exceptions import UnbendWarning
-from unbend.training import Checkpoints, Record, hash_of
+from unbend.training import Checkpoints, Record
 from unbend.training.state import capture, pack, put_back, unpack
 
 
@@ -129,8 +130,8 @@ def test_another_format_is_refused(tmp_path):
     checkpoints = Checkpoints(tmp_path)
     checkpoints.save({}, {})
     path = tmp_path / "checkpoint-00000000" / "state.json"
-    path.write_text(path.read_text().replace('"format": 1', '"format": 99'))
-    with pytest.raises(ValueError, match="has format 99, this version reads 1; name another"):
+    path.write_text(path.read_text().replace('"format": 2', '"format": 99'))
+    with pytest.raises(ValueError, match="has format 99, this version reads 2; name another"):
         checkpoints.newest()
 
 
@@ -173,5 +174,5 @@ def test_hashes_see_values_shape_and_type():
     x = torch.arange(12.0)
     same = [x, x.clone(), torch.stack([x, x], 1)[:, 0]]
     others = [x.reshape(3, 4), x.int(), x + torch.eye(1, 12)[0]]
-    assert len({hash_of(t) for t in same}) == 1
-    assert len({hash_of(t) for t in [x, *others]}) == 4
+    assert len({hash_array(t) for t in same}) == 1
+    assert len({hash_array(t) for t in [x, *others]}) == 4

@@ -13,7 +13,7 @@ from unbend.devices import make_fabric
 from unbend.exceptions import CollapseWarning
 from unbend.functional import coding_rate
 from unbend.networks import build_network
-from unbend.training import Guard, Terms, descend
+from unbend.training import Guard, Stage, Terms, Tools, descend
 
 DIM, EPS_SQ = 8, 0.1
 LEAST = math.log1p(DIM / EPS_SQ)  # R of features that all point in one direction
@@ -170,15 +170,8 @@ class Problem:
     def run(self, n_steps: int = 40) -> tuple[list[dict], list[str]]:
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
-            history = descend(
-                self.compute,
-                [self.optimizer],
-                n_steps=n_steps,
-                lr_factor=lambda step: 1.0,
-                guard=self.guard,
-                fabric=self.fabric,
-                progress=lambda tick: None,
-            )
+            stage = Stage(self.compute, [self.optimizer], n_steps, self.guard)
+            history = descend(stage, Tools(self.fabric, torch.Generator()))
         assert all(w.category is CollapseWarning for w in caught)
         return history, [str(w.message) for w in caught]
 

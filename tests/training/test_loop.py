@@ -6,7 +6,7 @@ from torch.optim import SGD
 
 from unbend.devices import make_fabric
 from unbend.functional import coding_rate
-from unbend.training import Guard, Terms, descend
+from unbend.training import Guard, Stage, Terms, Tools, descend
 
 DIM = 4
 
@@ -29,16 +29,15 @@ def run(n_steps: int, *, with_R_c: bool = False, rank_every: int = 10, lrs: tupl
         return terms[-1]
 
     guard = Guard(layers, optimizers, "stage 7", DIM, 0.1)
-    history = descend(
+    stage = Stage(
         compute,
         optimizers,
         n_steps=n_steps,
         lr_factor=lambda step: 1 / (1 + step),
         guard=guard,
-        fabric=make_fabric("cpu"),
-        progress=ticks.append,
         rank_every=rank_every,
     )
+    history = descend(stage, Tools(make_fabric("cpu"), torch.Generator(), ticks.append))
     weights.append([layer.weight.detach().clone() for layer in layers])
     return history, terms, ticks, weights
 

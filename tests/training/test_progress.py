@@ -3,7 +3,7 @@ import builtins
 import pytest
 
 from unbend import progress
-from unbend.progress import Tick, console_progress, tensorboard_progress, together
+from unbend.progress import Tick, console_progress, tensorboard_progress
 
 
 def test_plain_lines_tell_the_time_left(monkeypatch, capsys):
@@ -18,13 +18,6 @@ def test_plain_lines_tell_the_time_left(monkeypatch, capsys):
         "stage 1  71/100  0:58 left  R 5.2  rank 7  images/s 1234",
         "stage 1  100/100  R 5.2  rank 7  images/s 1234",
     ]
-
-
-def test_all_listeners_are_told():
-    first, second = [], []
-    tick = Tick("stage 1", 1, 2)
-    together(first.append, second.append)(tick)
-    assert first == second == [tick]
 
 
 def test_tensorboard_gets_every_number(tmp_path):

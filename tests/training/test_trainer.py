@@ -10,7 +10,7 @@ from torch.optim import SGD
 from unbend.devices import make_fabric
 from unbend.exceptions import CollapseWarning
 from unbend.functional import coding_rate
-from unbend.training import Guard, Terms, descend
+from unbend.training import Guard, Stage, Terms, Tools, descend
 
 DIM = 4
 
@@ -40,16 +40,9 @@ class Line:
 
     def run(self, n_steps: int) -> list[dict]:
         optimizer = SGD(self.layer.parameters(), self.lr)
-        return descend(
-            self.compute,
-            [optimizer],
-            n_steps=n_steps,
-            lr_factor=lambda step: 1.0,
-            guard=Guard(self.layer, [optimizer], "stage 3", DIM, 0.1),
-            fabric=make_fabric("cpu"),
-            progress=lambda tick: None,
-            **self.options,
-        )
+        guard = Guard(self.layer, [optimizer], "stage 3", DIM, 0.1)
+        stage = Stage(self.compute, [optimizer], n_steps, guard, **self.options)
+        return descend(stage, Tools(make_fabric("cpu"), torch.Generator()))
 
 
 def test_accumulated_gradients_are_those_of_the_large_batch():
@@ -178,15 +171,9 @@ class Scaled:
         return Terms(loss, coding_rate(Z.detach(), 0.1), None, Z)
 
     def run(self, n: int) -> list[dict]:
-        return descend(
-            self.compute,
-            self.optimizers,
-            n_steps=n,
-            lr_factor=lambda step: 1.0,
-            guard=Guard(self.module, self.optimizers, "stage 3", DIM, 0.1),
-            fabric=self.fabric,
-            progress=lambda tick: None,
-        )
+        guard = Guard(self.module, self.optimizers, "stage 3", DIM, 0.1)
+        stage = Stage(self.compute, self.optimizers, n, guard)
+        return descend(stage, Tools(self.fabric, torch.Generator()))
 
     def moved(self) -> list[torch.Tensor]:
         return [layer.weight.detach() - w for layer, w in zip(self.layers, self.start, strict=True)]

@@ -1,4 +1,4 @@
-"""What the functions of this room ask of their arguments, and how they say no."""
+"""Checks of arguments, working precision, and a guard against second derivatives."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def working_dtype(*tensors: Tensor) -> torch.dtype:
 
 
 def full_precision(tensor: Tensor) -> AbstractContextManager[Any]:
-    """Switch autocast off, which would run the matrix products in half precision."""
+    """Disable autocast, which would run matrix products in half precision."""
     return torch.autocast(device_type=tensor.device.type, enabled=False)
 
 

@@ -1,4 +1,4 @@
-"""The coding rate R of the paper: how much room all features take together."""
+"""The coding rate R of the paper: the volume that all features span together."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ class _CodingRate(torch.autograd.Function):
 
 
 def _factor(Z: Tensor, scale: float) -> Tensor:
-    """Cholesky factor of I + scale · (smaller Gram matrix), in float64 if float32 cannot."""
+    """Cholesky factor of I + scale · (smaller Gram matrix), in float64 if float32 fails."""
     gram = Z.mT @ Z if Z.shape[-1] <= Z.shape[-2] else Z @ Z.mT
     gram.mul_(scale).diagonal(dim1=-2, dim2=-1).add_(1)
     L: Tensor

@@ -27,8 +27,8 @@ __all__ = ["compressed_rate"]
 
 # Working memory, in numbers. Large enough that the matrix products run at full speed (n = 1024
 # columns at d = 128 fit in one chunk), small enough that it stays well below one copy of all M_j
-# as d grows. A tile of rows is as large as the chunk of columns, or, beside few columns, as
-# large as a cache. So is a factorisation batch.
+# as d grows. A tile of rows is as large as the chunk of columns, or as large as a cache where there
+# are few columns; a factorisation batch likewise.
 CHUNK_NUMBERS = 10 * 2**20
 TILE_NUMBERS = 4 * 2**20
 BATCH_NUMBERS = 4 * 2**20
@@ -79,7 +79,7 @@ def compressed_rate(
               \frac{\partial R_c}{\partial z_i} =
               \frac{2\alpha}{m} \Bigl(\sum_j \Gamma_{ij} M_j^{-1}\Bigr) z_i,
 
-    and only those asked for are computed, together with the value. All M_j come from one matrix
+    and only those needed are computed, together with the value. All M_j come from one matrix
     product of Γᵀ with the packed z_i z_iᵀ, and each gradient is one more. Columns are
     processed in chunks of bounded memory. With n < d, Z is rotated into its n-dimensional row
     space first, which changes nothing but the size of M_j. There is no second derivative.
@@ -96,12 +96,14 @@ def compressed_rate(
     >>> round(float(compressed_rate(Z, torch.eye(3), eps_sq=1.0)), 4)  # log(1 + 3)
     1.3863
     """
-    Z, Gamma, alpha = prepare(Z, Gamma, eps_sq, "compressed_rate")
+    Z, Gamma, alpha = check_rate_arguments(Z, Gamma, eps_sq, "compressed_rate")
     Gamma = draw_columns(Gamma, n_anchors, generator, "compressed_rate")
     return apply_compressed_rate(Z, Gamma, alpha)
 
 
-def prepare(Z: Tensor, Gamma: Tensor, eps_sq: float, owner: str) -> tuple[Tensor, Tensor, float]:
+def check_rate_arguments(
+    Z: Tensor, Gamma: Tensor, eps_sq: float, owner: str
+) -> tuple[Tensor, Tensor, float]:
     """Check the arguments; return Z rotated to its smaller side, Γ, and α = d/ε²."""
     check_tensor(Z, "Z", owner, "n, d")
     check_tensor(Gamma, "Gamma", owner, "n, m")
@@ -151,7 +153,7 @@ def apply_compressed_rate(Z: Tensor, Gamma: Tensor, alpha: float) -> Tensor:
 
 
 class _CompressedRate(torch.autograd.Function):
-    """Compute the gradients with the value: all they need is then at hand, and never stored."""
+    """Computes the gradients together with the value, so intermediate results are not stored."""
 
     @staticmethod
     def forward(
@@ -188,7 +190,7 @@ class _Evaluation(NamedTuple):
 def _evaluate_safely(
     Z: Tensor, Gamma: Tensor, alpha: float, wanted: tuple[bool, bool]
 ) -> _Evaluation:
-    """Evaluate, again in float64 where float32 cannot factorise, or raise."""
+    """Evaluate; repeat in float64 if float32 cannot factorise; raise if that fails too."""
     result = _evaluate(Z, Gamma, alpha, wanted)
     if result.failed and Z.dtype == torch.float32:
         result = _evaluate(Z.double(), Gamma.double(), alpha, wanted).float()
@@ -267,6 +269,6 @@ def _add_grad_Z(grad_Z: Tensor, inverse: Tensor, buffer: Tensor, Z: Tensor, Gamm
 
 
 def _even_parts(total: int, most: int) -> int:
-    """Size of the parts when ``total`` is cut into as few as possible of at most ``most``."""
+    """Part size when ``total`` is split into as few parts of at most ``most`` as possible."""
     parts = -(-total // most)
     return -(-total // parts)

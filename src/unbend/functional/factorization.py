@@ -1,8 +1,8 @@
 """Log-determinants and inverses of many small symmetric matrices, by blocked Cholesky.
 
-A batched LAPACK call walks through the batch one matrix and one thread at a time. Here the
+A batched LAPACK call factorises one matrix after the other on one thread. Here the
 recursion runs over the blocks of :mod:`unbend.functional.packing` instead and every step is a
-product over the whole batch; only the leaves see LAPACK. With M = L Lᵀ cut in two,
+product over the whole batch; only the leaves use LAPACK. With M = L Lᵀ cut in two,
 
     L₁₁ from M₁₁;   L₂₁ = M₂₁ L₁₁⁻ᵀ;   L₂₂ from M₂₂ − L₂₁ L₂₁ᵀ;
     X = L⁻¹ has X₂₁ = −X₂₂ L₂₁ X₁₁;    M⁻¹ = Xᵀ X.

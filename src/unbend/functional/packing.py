@@ -32,7 +32,7 @@ __all__ = [
     "triangle_of",
 ]
 
-# Gathering is slow and tiny products are slow; leaves of 16 balance the two.
+# Gathering entries is slow, and so are tiny products; leaves of 16 balance the two.
 LEAF = 16
 
 
@@ -52,7 +52,7 @@ class Node:
 
     @property
     def size(self) -> int:
-        """How many numbers this block and everything below it take."""
+        """Number of entries of this block and of everything below it."""
         m = self.hi - self.lo
         return m * (m + 1) // 2
 
@@ -175,8 +175,8 @@ def add_quadratic_gradient_(gradient: Tensor, B: Tensor, Z: Tensor) -> Tensor:
     """
 
     def add(node: Node) -> None:
-        # The vector stands on the left: a batch of rows times matrices is several times faster
-        # than a batch of matrices times columns.
+        # With the vector on the left, a batch of products is several times faster than with the
+        # vector on the right.
         z = Z[:, node.lo : node.hi].unsqueeze(1)
         if node.first is None or node.second is None:
             twice = node.leaf_matrices(B)

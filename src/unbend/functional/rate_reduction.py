@@ -8,13 +8,17 @@ import torch
 from torch import Tensor
 
 from unbend.functional.coding_rate import apply_coding_rate
-from unbend.functional.compressed_rate import apply_compressed_rate, draw_columns, prepare
+from unbend.functional.compressed_rate import (
+    apply_compressed_rate,
+    check_rate_arguments,
+    draw_columns,
+)
 
 __all__ = ["RateReduction", "rate_reduction"]
 
 
 class RateReduction(NamedTuple):
-    """ΔR and its two terms, scalars that can be differentiated on their own."""
+    """ΔR and its two terms, scalars that can be differentiated separately."""
 
     delta: Tensor
     R: Tensor
@@ -34,7 +38,7 @@ def rate_reduction(
 
     The arguments are those of :func:`compressed_rate`. For doubly stochastic Γ it is never
     negative, because log det is concave. Both terms share the checked, widened and, if n < d,
-    rotated features; beyond that R is one log-determinant beside R_c's n.
+    rotated features. R adds one log-determinant to the n of R_c.
 
     Returns
     -------
@@ -47,7 +51,7 @@ def rate_reduction(
     >>> round(float(result.R), 4), round(float(result.R_c), 4)  # 2 log(1 + 1), log(1 + 2)
     (1.3863, 1.0986)
     """
-    Z, Gamma, alpha = prepare(Z, Gamma, eps_sq, "rate_reduction")
+    Z, Gamma, alpha = check_rate_arguments(Z, Gamma, eps_sq, "rate_reduction")
     Gamma = draw_columns(Gamma, n_anchors, generator, "rate_reduction")
     R = apply_coding_rate(Z, alpha / Z.shape[0])
     R_c = apply_compressed_rate(Z, Gamma, alpha)

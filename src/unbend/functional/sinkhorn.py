@@ -36,7 +36,7 @@ RICHARDSON_MOMENTUM = ((2**0.5 - 1) / (2**0.5 + 1)) ** 2
 
 @dataclass(frozen=True)
 class DoublyStochastic:
-    """A projected matrix, and how well the projection did.
+    """A projected matrix, and how accurate the projection is.
 
     Attributes
     ----------
@@ -84,7 +84,7 @@ def doubly_stochastic(
     tol : float, default=1e-5
         Largest accepted distance of a row sum from one.
     max_iter : int, default=1000
-        Largest number of updates; a :class:`NotConvergedWarning` tells if it was reached.
+        Largest number of updates; reaching it gives a :class:`NotConvergedWarning`.
     potential : Tensor of shape (..., n), optional
         Start from this u, for instance that of an earlier step of training.
 
@@ -105,7 +105,7 @@ def doubly_stochastic(
     .. math:: \frac{\partial L}{\partial S} = \Gamma \circ (G - w 1^\top) / \eta,
               \qquad (I + \Gamma) w = H 1 + H^\top 1,
 
-    solved by conjugate gradients. Nothing but Γ is kept for it. There is no second derivative.
+    solved by conjugate gradients. Only Γ is stored for it. There is no second derivative.
 
     Examples
     --------
@@ -179,8 +179,8 @@ def _scale(
 ) -> tuple[Tensor, float, int]:
     """Find x with exp(x)∘(K exp(x)) = 1 within ``tol``; return x, the error and n_iter.
 
-    Starts at x = 0, where the left side is the ``row_sum`` of K. Comes back early when x has
-    drifted so far that the kernel should be computed anew.
+    Starts at x = 0, where the left side is the ``row_sum`` of K. Returns early when x has drifted
+    so far that the kernel should be computed again.
     """
     x = torch.zeros_like(row_sum)
     previous = x
@@ -201,7 +201,7 @@ def _scale(
 
 
 class _Attach(torch.autograd.Function):
-    """Give the finished Γ its place in the graph."""
+    """Insert the finished Γ into the autograd graph."""
 
     @staticmethod
     def forward(ctx: Any, S: Tensor, Gamma: Tensor, eta: float) -> Tensor:
@@ -213,7 +213,7 @@ class _Attach(torch.autograd.Function):
     def backward(ctx: Any, G: Tensor) -> tuple[Tensor, None, None]:
         S, Gamma = ctx.saved_tensors
         with torch.no_grad(), full_precision(Gamma):
-            # All is linear in H, so that the division by η costs no pass of its own.
+            # Everything is linear in H, so dividing H by η needs no separate pass.
             H = torch.addcmul(G.new_zeros(()), G, Gamma, value=1 / ctx.eta)
             tol = 8 * torch.finfo(Gamma.dtype).eps
             w, residual = solve_one_plus(Gamma, H.sum(-1) + H.sum(-2), tol, max_iter=100)
@@ -229,7 +229,7 @@ class _Attach(torch.autograd.Function):
 
 
 def _check_similarity(S: Tensor, eta: float) -> None:
-    """Raise unless S is square, finite, symmetric, and S/η can be held."""
+    """Raise unless S is square, finite and symmetric, and S/η does not overflow."""
     if S.shape[-1] != S.shape[-2]:
         raise ValueError(
             f"`S` of doubly_stochastic must be square, got shape {tuple(S.shape)}; try C @ C.mT"
@@ -241,8 +241,8 @@ def _check_similarity(S: Tensor, eta: float) -> None:
             f"`S` of doubly_stochastic must be finite with S/eta below overflow, got entries "
             f"from {float(low):g} to {float(high):g} with eta={eta:g}; try unit-norm codes"
         )
-    # One product with a fixed vector from each side tells a symmetric matrix from others at a
-    # tenth of the cost of comparing all entries. The margin admits sums in another order.
+    # Multiplying a fixed vector from both sides detects asymmetry at a tenth of the cost of
+    # comparing all entries. The margin allows for rounding.
     n = S.shape[-1]
     probe = torch.linspace(1, 2, n, dtype=S.dtype, device=S.device) / max(size, 1e-30)
     gap = float((S @ probe - S.mT @ probe).abs().max())

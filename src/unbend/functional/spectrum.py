@@ -1,4 +1,4 @@
-"""How many directions features really use."""
+"""Numerical rank: the number of directions that features use."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ __all__ = ["numerical_rank"]
 
 
 def numerical_rank(Z: Tensor, energy: float = 0.95) -> int:
-    """The paper's numerical rank (§4): the least r whose r largest σ² exceed 95 % of all.
+    """The paper's numerical rank (§4): the least r whose r largest σ² exceed 95 % of their sum.
 
     Parameters
     ----------

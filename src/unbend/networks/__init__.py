@@ -1,6 +1,6 @@
-"""x → h → Z and x → h → C: backbones, heads, and the network that joins them."""
+"""Backbones, heads, and the network that maps x to Z and C; pre-trained encoders."""
 
-from unbend.networks.backbones import BACKBONES, build_backbone, resolve_backbone
+from unbend.networks.backbones import BACKBONES, GIVEN, build_backbone, resolve_backbone
 from unbend.networks.encoders import Encoder, default_encoder, load_encoder, save_encoder
 from unbend.networks.heads import Head
 from unbend.networks.network import Network, build_network
@@ -8,6 +8,7 @@ from unbend.networks.network import Network, build_network
 __all__ = [
     "BACKBONES",
     "Encoder",
+    "GIVEN",
     "Head",
     "Network",
     "build_backbone",

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 
+import torch
 from torch import nn
 
-from unbend.config import NetworkConfig
+from unbend.knobs import NetworkConfig
 from unbend.networks.resnet import ResNet18
 
-__all__ = ["BACKBONES", "build_backbone", "resolve_backbone"]
+__all__ = ["BACKBONES", "GIVEN", "adopt_backbone", "build_backbone", "resolve_backbone"]
 
 Shape = tuple[int, ...]
 
@@ -23,7 +25,7 @@ def _resnet18_imagenet(shape: Shape, config: NetworkConfig) -> nn.Module:
 
 
 def _convnet(shape: Shape, config: NetworkConfig) -> nn.Module:
-    """Strided 3×3 convolutions down to a 2×2..3×3 map: minutes, not hours, on a CPU."""
+    """Strided 3×3 convolutions down to a 2×2 or 3×3 map, quick enough for a CPU."""
     channels, height, width = shape
     layers: list[nn.Module] = []
     n_in, n_out, side = channels, config.width, (height, width)
@@ -35,8 +37,8 @@ def _convnet(shape: Shape, config: NetworkConfig) -> nn.Module:
         if min(side) <= 3:
             break
         n_in, n_out, stride = n_out, min(2 * n_out, 8 * config.width), 2
-    # The map is kept, not averaged: in small images the place of a stroke matters. A long side
-    # (panoramas) is pooled so that the width of h does not grow with it.
+    # The map is not averaged, because in small images the position of a stroke matters. The long
+    # side of a panorama is pooled so that h does not grow with it.
     layers += [nn.AdaptiveAvgPool2d((min(side[0], 3), min(side[1], 3))), nn.Flatten()]
     net = nn.Sequential(*layers)
     net.out_features = n_out * min(side[0], 3) * min(side[1], 3)  # type: ignore[assignment]
@@ -58,7 +60,7 @@ def _mlp(shape: Shape, config: NetworkConfig) -> nn.Module:
 
 
 def _identity(shape: Shape, config: NetworkConfig) -> nn.Module:
-    """No backbone: the samples are embeddings already."""
+    """No backbone, for samples that are embeddings already."""
     return _mlp(shape, NetworkConfig(depth=0))
 
 
@@ -69,11 +71,12 @@ BACKBONES: dict[str, Callable[[Shape, NetworkConfig], nn.Module]] = {
     "mlp": _mlp,
     "identity": _identity,
 }
+GIVEN = "module:"  # begins the name of a backbone that the caller gave as a module
 _NEEDS_IMAGES = ("resnet18", "resnet18-imagenet", "convnet")
 
 
 def resolve_backbone(name: str, shape: Shape) -> str:
-    """What ``"auto"`` means for samples of this shape; other names stay."""
+    """Resolve ``"auto"`` for samples of this shape; other names are returned unchanged."""
     if name == "auto":
         return "convnet" if len(shape) == 3 else "mlp"
     return name
@@ -82,6 +85,11 @@ def resolve_backbone(name: str, shape: Shape) -> str:
 def build_backbone(shape: Shape, config: NetworkConfig) -> nn.Module:
     """Build the backbone named in ``config`` for samples of ``shape``: (p,) or (c, h, w)."""
     name = resolve_backbone(config.backbone, shape)
+    if name.startswith(GIVEN):
+        raise ValueError(
+            f"the backbone was a module of class {name.removeprefix(GIVEN)!r}, of which only the "
+            "weights are saved; give it again: load(path, backbone=...)"
+        )
     if name not in BACKBONES:
         raise ValueError(
             f"`backbone` must be one of auto, {', '.join(BACKBONES)}, got {config.backbone!r}"
@@ -92,3 +100,25 @@ def build_backbone(shape: Shape, config: NetworkConfig) -> nn.Module:
             f"{shape[0]}; use 'mlp' or 'identity'"
         )
     return BACKBONES[name](shape, config)
+
+
+@torch.no_grad()
+def adopt_backbone(shape: Shape, module: nn.Module) -> nn.Module:
+    """A copy of a module that maps samples of ``shape`` (b, ...) to vectors h (b, w)."""
+    backbone = copy.deepcopy(module)
+    like = next(backbone.parameters(), torch.zeros(0))
+    try:
+        h = backbone.eval()(torch.zeros(2, *shape, device=like.device, dtype=like.dtype))
+    except RuntimeError as error:
+        reason = str(error).splitlines()[0]
+        raise ValueError(
+            f"`backbone` must take samples of shape (b, {', '.join(map(str, shape))}): {reason}"
+        ) from error
+    if not isinstance(h, torch.Tensor) or h.ndim != 2 or len(h) != 2:
+        found = tuple(h.shape) if isinstance(h, torch.Tensor) else type(h).__name__
+        raise ValueError(
+            f"`backbone` must return vectors (b, w), got {found} for 2 samples; end it with "
+            "nn.Flatten()"
+        )
+    backbone.out_features = h.shape[1]  # type: ignore[assignment]
+    return backbone.train()

@@ -18,7 +18,7 @@ class Head(nn.Module):
     dim : int
         d, the dimension of the representation.
     width, depth : int
-        Hidden layers: how wide, how many. ``depth=0`` is one affine map.
+        Width and number of hidden layers. ``depth=0`` is one affine map.
     norm : bool
         Batch normalisation before each ReLU.
     """

@@ -8,8 +8,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from unbend.config import NetworkConfig
-from unbend.networks.backbones import build_backbone
+from unbend.knobs import NetworkConfig
+from unbend.networks.backbones import adopt_backbone, build_backbone
 from unbend.networks.heads import Head
 
 __all__ = ["Network", "Output", "build_network"]
@@ -25,8 +25,8 @@ class Output(NamedTuple):
 class Network(nn.Module):
     """x → h → (z, c).
 
-    Samples are normalised inside (per channel for images, per column centring for vectors), so a
-    saved network needs nothing else to read a scaled sample.
+    The network normalises samples itself (per channel for images, centred per column for
+    vectors), so a saved network needs nothing else to process a scaled sample.
     """
 
     mean: Tensor
@@ -42,16 +42,24 @@ class Network(nn.Module):
         self.register_buffer("mean", torch.zeros(1))
         self.register_buffer("std", torch.ones(1))
 
-    def normalize_like(self, samples: Tensor) -> None:
-        """Learn the input normalisation from the scaled training samples."""
+    def normalize_like(self, samples: Tensor, per_column: bool = False) -> None:
+        """Learn the input normalisation from the scaled training samples.
+
+        Columns of vectors keep their proportions unless ``per_column`` is set, which suits tables
+        whose columns have different units.
+        """
         if samples.ndim == 4:
             self.mean = samples.mean((0, 2, 3))[:, None, None]
             std = samples.std((0, 2, 3))[:, None, None]
             self.std = torch.where(std > 1e-6, std, torch.ones_like(std))  # constant channels
         else:
-            # The scale stays common to all columns: distances keep their proportions.
             self.mean = samples.mean(0)
             self.std = torch.ones_like(self.mean)
+            if per_column and len(samples) > 1:
+                spread = samples.std(0)
+                typical = spread.square().mean().sqrt()  # the rows keep their mean length
+                varies = spread > 1e-6 * typical
+                self.std = torch.where(varies, spread / typical, self.std)
 
     def embed(self, x: Tensor) -> Tensor:
         """The backbone's output h (b, w)."""
@@ -75,8 +83,8 @@ class Network(nn.Module):
     def encode(self, samples: Tensor, batch_size: int = 1024) -> Output:
         """Features and codes of many samples, in evaluation mode, batch by batch.
 
-        Vectors are encoded in float64, which is cheap for them: what a sample gets does then not
-        depend on the company it comes in. Images are encoded in the network's own precision.
+        Vectors are encoded in float64, which is cheap for them, so the result of a sample does not
+        depend on the others in its batch. Images are encoded in the network's own precision.
         """
         network = copy.deepcopy(self).eval()
         if samples.ndim == 2 and self.mean.device.type != "mps":  # mps has no float64
@@ -86,11 +94,20 @@ class Network(nn.Module):
         return Output(torch.cat([p.Z for p in parts]), torch.cat([p.C for p in parts]))
 
 
-def build_network(shape: tuple[int, ...], config: NetworkConfig, seed: int) -> Network:
-    """Build a network for samples of ``shape`` with weights drawn from ``seed`` alone."""
+def build_network(
+    shape: tuple[int, ...], config: NetworkConfig, seed: int, backbone: nn.Module | None = None
+) -> Network:
+    """Build a network for samples of ``shape`` with weights drawn from ``seed`` alone.
+
+    With ``backbone``, a copy of that module takes the place of the one named in ``config``, with
+    the weights it has.
+    """
     with torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(seed)  # not torch's: that reseeds the GPUs too
-        backbone = build_backbone(shape, config)
+        if backbone is None:
+            backbone = build_backbone(shape, config)
+        else:
+            backbone = adopt_backbone(shape, backbone)
         heads = [
             Head(
                 int(backbone.out_features),  # type: ignore[arg-type]
@@ -102,5 +119,5 @@ def build_network(shape: tuple[int, ...], config: NetworkConfig, seed: int) -> N
             for _ in range(2)
         ]
     network = Network(backbone, *heads)
-    network.shape, network.config = shape, config  # what an encoder made of it must know
+    network.shape, network.config = shape, config  # needed to save it as an encoder
     return network

@@ -1,7 +1,7 @@
-"""ResNet-18, in the form for small images and in the form for ImageNet.
+"""ResNet-18, in its variants for small images and for ImageNet.
 
 He et al., "Deep residual learning for image recognition", CVPR 2016. Parameter names follow the
-common convention (``conv1``, ``bn1``, ``layer1.0.conv1`` ...), so that public checkpoints fit.
+common convention (``conv1``, ``bn1``, ``layer1.0.conv1`` ...), so that public checkpoints load.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ __all__ = ["ResNet18"]
 
 
 class _Block(nn.Module):
-    """Two 3×3 convolutions and a short cut."""
+    """Two 3×3 convolutions and a shortcut."""
 
     def __init__(self, n_in: int, n_out: int, stride: int) -> None:
         super().__init__()
@@ -43,8 +43,8 @@ class ResNet18(nn.Module):
     width : int, default=64
         Channels of the first stage.
     small_images : bool, default=True
-        The CIFAR form: a 3×3 stem of stride 1 and no max-pooling. Otherwise the ImageNet form:
-        a 7×7 stem of stride 2 and max-pooling.
+        The CIFAR variant: a 3×3 stem of stride 1 and no max-pooling. Otherwise the ImageNet
+        variant: a 7×7 stem of stride 2 and max-pooling.
     """
 
     def __init__(self, channels: int = 3, width: int = 64, small_images: bool = True) -> None:

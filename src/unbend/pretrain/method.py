@@ -5,27 +5,43 @@ from __future__ import annotations
 import copy
 from collections.abc import Sequence
 from itertools import combinations
+from typing import Any, ClassVar, NamedTuple
 
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import normalize
 
-from unbend.config import PretrainConfig
-from unbend.data import ViewSampler
 from unbend.functional import coding_rate
+from unbend.functional.checks import check_tensor, working_dtype
+from unbend.knobs import Stage1Config
 from unbend.networks import Network
+from unbend.samples import ViewSampler
 from unbend.training import Terms
 
 __all__ = [
     "Follower",
     "Method",
     "Projected",
+    "Published",
     "embed_all",
-    "hidden_width",
     "mlp",
     "pairs",
-    "width_of",
+    "same_shape",
 ]
+
+
+class Published(NamedTuple):
+    """How the authors trained: optimiser, rate at 256 images a step, and its growth with them."""
+
+    optimizer: str
+    lr: float
+    weight_decay: float
+    power: float = 1.0
+    warmup: float = 0.01  # share of the steps: 10 of 1000 epochs
+
+    def rate(self, batch_size: int) -> float:
+        """Learning rate at another number of images a step."""
+        return float(self.lr * (batch_size / 256) ** self.power)
 
 
 class Method(nn.Module):
@@ -39,10 +55,23 @@ class Method(nn.Module):
     ----------
     network : Network
         Trained in place.
-    config : PretrainConfig
+    config : Stage1Config
         Which knobs.
     total_steps : int
         Length of the stage, for schedules inside a method.
+
+    Attributes
+    ----------
+    name : str
+        The name of its file, by which it is chosen.
+    Settings : frozen dataclass, optional
+        Knobs of this method alone, the defaults as published: ``pretrain.NAME.KNOB``.
+    published : Published, optional
+        How it was trained, for the preset "paper"; without it as the preset says.
+    short : instance of Settings, optional
+        What suits the short runs of the presets for small data: momentum encoders must follow
+        faster than in a thousand epochs, and projectors and prototypes are in proportion to the
+        small network and batch.
 
     Notes
     -----
@@ -51,12 +80,27 @@ class Method(nn.Module):
     """
 
     stage = "stage 1"
+    name: ClassVar[str]
+    Settings: ClassVar[type[Any] | None] = None
+    published: ClassVar[Published | None] = None
+    short: ClassVar[Any] = None
+    own: Any  # its settings
 
-    def __init__(self, network: Network, config: PretrainConfig, total_steps: int) -> None:
+    def __init__(self, network: Network, config: Stage1Config, total_steps: int) -> None:
         super().__init__()
         self.network = network
-        self.config = config
+        self.config, self.own = config, self.own_settings(config)
         self.total_steps = total_steps
+
+    @classmethod
+    def own_settings(cls, config: Stage1Config) -> Any:
+        """The knobs of this method alone."""
+        return None if cls.Settings is None else getattr(config, cls.name)
+
+    @classmethod
+    def for_samples(cls, own: Any, n: int) -> Any:
+        """Its settings where they depend on the number of samples."""
+        return own
 
     @property
     def dim(self) -> int:
@@ -95,17 +139,18 @@ class Method(nn.Module):
 class Projected(Method):
     """A method with a projector of its own on the backbone; both heads of the network rest.
 
-    Parameters
-    ----------
-    projector : Module
-        From h to the space of the loss.
+    The projector, from h to the space of the loss, has ``own.hidden`` times the width of h in
+    each of its ``depth`` hidden layers and ``own.dim`` outputs (as many as hidden units for 0).
     """
 
-    def __init__(
-        self, network: Network, config: PretrainConfig, total_steps: int, projector: nn.Sequential
-    ) -> None:
+    depth: ClassVar[int] = 1
+    norm: ClassVar[bool] = True  # batch normalisation in the projector
+
+    def __init__(self, network: Network, config: Stage1Config, total_steps: int) -> None:
         super().__init__(network, config, total_steps)
-        self.projector = projector
+        width = int(network.backbone.out_features)  # type: ignore[arg-type]
+        self.hidden = max(8, round(self.own.hidden * width))
+        self.projector = mlp(width, self.hidden, self.own.dim or self.hidden, self.depth, self.norm)
 
     @property
     def dim(self) -> int:
@@ -166,16 +211,18 @@ def embed_all(network: Network, samples: Tensor, batch_size: int = 1024) -> Tens
     return torch.cat(parts)
 
 
-def width_of(network: Network) -> int:
-    """Width of h."""
-    return int(network.backbone.out_features)  # type: ignore[arg-type]
-
-
-def hidden_width(network: Network, factor: float) -> int:
-    """Hidden units of a projector that is ``factor`` times as wide as h."""
-    return max(8, round(factor * width_of(network)))
-
-
 def pairs(n: int) -> list[tuple[int, int]]:
     """All pairs of views; methods made for two views take their mean over these."""
     return list(combinations(range(n), 2))
+
+
+def same_shape(Z: Tensor, Z_other: Tensor, owner: str) -> tuple[Tensor, Tensor]:
+    """Two views of one shape in full precision, or an error in the name of ``owner``."""
+    check_tensor(Z, "Z", owner, "n, d")
+    if Z.shape != Z_other.shape:
+        raise ValueError(
+            f"both views of {owner} must have one shape, got {tuple(Z.shape)} and "
+            f"{tuple(Z_other.shape)}"
+        )
+    dtype = working_dtype(Z, Z_other)
+    return Z.to(dtype), Z_other.to(dtype)

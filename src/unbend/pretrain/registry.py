@@ -1,35 +1,69 @@
-"""The methods by name."""
+"""The methods by name: whatever the folder ``methods`` holds."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import field, make_dataclass, replace
+from importlib import import_module
 from pathlib import Path
+from pkgutil import iter_modules
+from typing import Any
 
 import torch
 
-from unbend.config import PretrainConfig
+from unbend.knobs import Stage1Config
 from unbend.networks import Network
-from unbend.pretrain.byol import BYOL
+from unbend.pretrain import methods
 from unbend.pretrain.method import Method
-from unbend.pretrain.moco import MoCo
-from unbend.pretrain.simclr import SimCLR
-from unbend.pretrain.swav import SwAV
-from unbend.pretrain.tcr import TotalCodingRate
-from unbend.pretrain.vicreg import VICReg
+from unbend.rules import Rule, knob
 
-__all__ = ["METHODS", "build_method", "fit_to_data", "is_path"]
+__all__ = ["METHODS", "PretrainConfig", "build_method", "fit_to_data", "is_path"]
 
-METHODS: dict[str, type[Method]] = {
-    "tcr": TotalCodingRate,
-    "simclr": SimCLR,
-    "moco": MoCo,
-    "vicreg": VICReg,
-    "byol": BYOL,
-    "swav": SwAV,
+
+def _method_in(name: str) -> type[Method]:
+    """The method that a file defines."""
+    module = import_module(f"{methods.__name__}.{name}")
+    classes = (c for c in vars(module).values() if isinstance(c, type) and issubclass(c, Method))
+    return next(c for c in classes if vars(c).get("name") == name)
+
+
+_NAMES = sorted(module.name for module in iter_modules(methods.__path__))
+METHODS: dict[str, type[Method]] = {  # the paper's own first
+    name: _method_in(name) for name in sorted(_NAMES, key=lambda name: name != "tcr")
 }
 
 
-def build_method(network: Network, config: PretrainConfig, total_steps: int, seed: int) -> Method:
+def is_path(method: str) -> bool:
+    """Whether ``method`` names a directory rather than a method."""
+    return method not in METHODS and Path(method).expanduser().is_dir()
+
+
+def _is_method(value: Any) -> bool:
+    known = isinstance(value, (str, Path)) and str(value) in (*METHODS, "none")
+    return known or (isinstance(value, (str, Path)) and is_path(str(value)))
+
+
+_METHOD = Rule(
+    _is_method, f"one of {', '.join(METHODS)}, none or the directory of an encoder", "try 'tcr'"
+)
+
+#: Stage 1: the knobs of all methods, and those of each under its name.
+PretrainConfig: Any = make_dataclass(
+    "PretrainConfig",
+    [
+        ("method", str, knob("tcr", _METHOD)),
+        *(
+            (name, method.Settings, field(default_factory=method.Settings))
+            for name, method in METHODS.items()
+            if method.Settings is not None
+        ),
+    ],
+    bases=(Stage1Config,),
+    namespace={"__doc__": Stage1Config.__doc__, "__module__": __name__},
+    frozen=True,
+)
+
+
+def build_method(network: Network, config: Stage1Config, total_steps: int, seed: int) -> Method:
     """Build the method named in ``config``; what it draws at random comes from ``seed`` alone."""
     if config.method not in METHODS:
         raise ValueError(
@@ -42,16 +76,10 @@ def build_method(network: Network, config: PretrainConfig, total_steps: int, see
     return method.to(device=device, dtype=next(network.parameters()).dtype)
 
 
-def is_path(method: str) -> bool:
-    """Whether ``method`` names a directory rather than a method."""
-    return method not in METHODS and Path(method).expanduser().is_dir()
-
-
-def fit_to_data(config: PretrainConfig, n: int) -> PretrainConfig:
-    """Settings that cannot be larger than the data.
-
-    A queue longer than the data set would hold older keys of the very samples it is compared
-    with, as wrong answers: it is cut to half of the samples.
-    """
-    queue = max(1, min(config.moco.queue, n // 2))
-    return replace(config, moco=replace(config.moco, queue=queue))
+def fit_to_data(config: Stage1Config, n: int) -> Stage1Config:
+    """Settings of the method that cannot be larger than the data."""
+    method = METHODS[config.method]
+    if method.Settings is None:
+        return config
+    own = method.for_samples(method.own_settings(config), n)
+    return replace(config, **{method.name: own})

@@ -9,50 +9,38 @@ from dataclasses import replace
 from typing import Any
 
 import torch
-from lightning_fabric import Fabric
 from torch.optim import SGD, AdamW, Optimizer
 
-from unbend.config import PretrainConfig
-from unbend.data import Batches, ViewSampler
 from unbend.exceptions import CollapseWarning
+from unbend.knobs import Stage1Config
 from unbend.networks import Network
 from unbend.pretrain.encoder import load_backbone
 from unbend.pretrain.method import Method
+from unbend.pretrain.methods.tcr import HeadStart, TotalCodingRate
 from unbend.pretrain.registry import METHODS, build_method, fit_to_data, is_path
-from unbend.pretrain.tcr import HeadStart, TotalCodingRate
-from unbend.progress import Progress
+from unbend.samples import Batches, ViewSampler
 from unbend.training import (
     LARS,
     RATE_FLOOR,
     Guard,
     History,
-    Record,
+    Stage,
     Terms,
-    Watch,
+    Tools,
     descend,
     fused_for,
-    n_steps,
     share,
+    steps_of,
     synchronize,
     warmup_cosine,
 )
 
-__all__ = ["pretrain"]
+__all__ = ["make_optimizer", "pretrain", "train"]
 
 _COLLAPSED = 0.01  # of the room between one direction and all of them
 
 
-def pretrain(
-    network: Network,
-    views: ViewSampler,
-    config: PretrainConfig,
-    *,
-    generator: torch.Generator,
-    fabric: Fabric,
-    progress: Progress,
-    record: Record | None = None,
-    watch: Watch | None = None,
-) -> History:
+def pretrain(network: Network, views: ViewSampler, config: Stage1Config, tools: Tools) -> History:
     """Train backbone and feature head so that views of a sample agree and samples differ.
 
     TCR, the paper's own, trains both at once. Every other method, and an encoder from disk, gives
@@ -71,22 +59,12 @@ def pretrain(
             f"`n_views` must be >= 2 for pretrain={config.method!r}, got {views.config.n_views}; "
             "try n_views=2 or pretrain='none'"
         )
-    network = getattr(network, "module", network)  # without Fabric's wrapper
-    total = n_steps(
-        len(views), config.batch_size, config.epochs, config.min_steps, config.max_steps
-    )
-    tools: dict[str, Any] = {
-        "generator": generator,
-        "fabric": fabric,
-        "progress": progress,
-        "record": record,
-        "watch": watch,
-    }
+    total = steps_of(config, len(views))
     history: History = []
     if config.method in METHODS:
-        seed = generator.initial_seed()
+        seed = tools.generator.initial_seed()
         method = build_method(network, fit_to_data(config, len(views)), total, seed)
-        history += _train(method, views, config, total, **tools)
+        history += train(method, views, config, total, tools)
         if total == 0 or isinstance(method, TotalCodingRate):
             return history
     else:
@@ -94,28 +72,19 @@ def pretrain(
     # What suits the method need not suit TCR on one small head.
     config = replace(config, optimizer="adam", lr=config.head_lr)
     head = HeadStart(network, config, config.head_steps)
-    history += _train(head, views, config, config.head_steps, **tools)
+    history += train(head, views, config, config.head_steps, tools)
     network.train()
     return history
 
 
-def _train(
-    method: Method,
-    views: ViewSampler,
-    config: PretrainConfig,
-    total: int,
-    *,
-    generator: torch.Generator,
-    fabric: Fabric,
-    progress: Progress,
-    record: Record | None,
-    watch: Watch | None,
+def train(
+    method: Method, views: ViewSampler, config: Stage1Config, total: int, tools: Tools
 ) -> History:
-    """Train with one method for ``total`` steps."""
+    """Train with one method for ``total`` steps; those of TCR are watched by their rate."""
     synchronize(method)
-    trained: Any = fabric.setup_module(method)
-    optimizer: Any = fabric.setup_optimizers(_optimizer(method.trainable(), config))
-    batches = Batches(len(views), config.batch_size, generator)
+    trained: Any = tools.fabric.setup_module(method)
+    optimizer: Any = tools.fabric.setup_optimizers(make_optimizer(method.trainable(), config))
+    batches = Batches(len(views), config.batch_size, tools.generator)
     renewals = {round(total * r / (views.config.refresh + 1)) for r in _renewals(views)}
 
     def renew(step: int) -> None:
@@ -130,29 +99,27 @@ def _train(
     # their own rate by ways of their own; MoCo first turns away from its random queue as one.
     floor = RATE_FLOOR if isinstance(method, TotalCodingRate) else 0.0
     method.train()
-    history = descend(
+    stage = Stage(
         compute,
         [optimizer],
         n_steps=total,
-        lr_factor=lambda step: warmup_cosine(step, total, config.warmup),
         guard=Guard(trained, [optimizer], method.stage, method.dim, config.eps_sq, floor=floor),
-        fabric=fabric,
-        progress=progress,
+        lr_factor=lambda step: warmup_cosine(step, total, config.warmup),
         accumulate=config.accumulate,
         max_norm=config.max_norm,
         before_step=renew,
         after_step=method.after_step,
-        watch=watch,
-        parts={"generator": generator, "views": views, "batches": batches},
-        record=record,
+        parts={"generator": tools.generator, "views": views, "batches": batches},
+        network=method.network,
         unit=views.unit,
     )
+    history = descend(stage, tools)
     if history:
         _warn_of_collapse(history[-1], method, config)
     return history
 
 
-def _warn_of_collapse(row: Mapping[str, Any], method: Method, config: PretrainConfig) -> None:
+def _warn_of_collapse(row: Mapping[str, Any], method: Method, config: Stage1Config) -> None:
     """Say so when a stage ends with features that all point one way."""
     least = math.log1p(method.dim / config.eps_sq)
     most = method.dim * math.log1p(1 / config.eps_sq)
@@ -171,7 +138,8 @@ def _renewals(views: ViewSampler) -> range:
     return range(1, times + 1) if times and views.neighbors.shape[1] else range(0)
 
 
-def _optimizer(params: list[torch.nn.Parameter], config: PretrainConfig) -> Optimizer:
+def make_optimizer(params: list[torch.nn.Parameter], config: Stage1Config) -> Optimizer:
+    """The optimiser of stage 1."""
     rate, decay, fused = config.lr, config.weight_decay, fused_for(params)
     if config.optimizer == "lars":
         return LARS(params, rate, momentum=config.momentum, weight_decay=decay)

@@ -5,10 +5,10 @@ from unbend.training.checkpoints import Checkpoints
 from unbend.training.distributed import agree, gather, is_main, n_processes, share
 from unbend.training.guard import RATE_FLOOR, Guard
 from unbend.training.lars import LARS
-from unbend.training.loop import Terms, Watch, descend
-from unbend.training.record import History, Record, hash_of
-from unbend.training.schedule import fused_for, n_steps, warmup_cosine
-from unbend.training.shelf import Shelf
+from unbend.training.loop import Stage, Terms, Tools, descend
+from unbend.training.record import History, Record
+from unbend.training.schedule import fused_for, n_steps, steps_of, warmup_cosine
+from unbend.training.stage1_cache import Stage1Cache
 
 __all__ = [
     "Checkpoints",
@@ -17,18 +17,19 @@ __all__ = [
     "History",
     "LARS",
     "Record",
-    "Shelf",
+    "Stage",
+    "Stage1Cache",
     "Terms",
-    "Watch",
+    "Tools",
     "agree",
     "descend",
     "fused_for",
     "gather",
-    "hash_of",
     "is_main",
     "n_processes",
     "n_steps",
     "share",
+    "steps_of",
     "synchronize",
     "warmup_cosine",
 ]

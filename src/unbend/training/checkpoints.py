@@ -9,9 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import shutil
-import tempfile
 import time
 import warnings
 from pathlib import Path
@@ -21,16 +19,18 @@ from safetensors import SafetensorError
 from safetensors.torch import load, save
 from torch import Tensor
 
+from unbend.disk import atomic_directory, atomic_write
+from unbend.disk.files import remove_leftovers
 from unbend.exceptions import UnbendWarning
 
 if TYPE_CHECKING:
-    from unbend.training.shelf import Shelf
+    from unbend.training.stage1_cache import Stage1Cache
 
 __all__ = ["Checkpoint", "Checkpoints"]
 
-FORMAT = 1
+FORMAT = 2
 _TENSORS, _VALUES = "state.safetensors", "state.json"
-_PREFIX, _TEMPORARY = "checkpoint-", ".tmp"
+_PREFIX = "checkpoint-"
 
 
 class Checkpoint(NamedTuple):
@@ -52,20 +52,24 @@ class Checkpoints:
         interrupt are always saved.
     keep : int, default=2
         How many are kept; two survive damage of the newest.
-    shelf : Shelf, optional
+    stage1 : Stage1Cache, optional
         Where a run without a checkpoint looks for the end of stage 1 of another run, and where it
         leaves its own.
     """
 
     def __init__(
-        self, path: str | Path, every: float = 5.0, keep: int = 2, shelf: Shelf | None = None
+        self,
+        path: str | Path,
+        every: float = 5.0,
+        keep: int = 2,
+        stage1: Stage1Cache | None = None,
     ) -> None:
         if not every >= 0:
             raise ValueError(f"`every` of Checkpoints must be >= 0 minutes, got {every!r}; try 5")
         if keep < 1:
             raise ValueError(f"`keep` of Checkpoints must be >= 1, got {keep!r}; try 2")
         self.path, self.every, self.keep = Path(path), float(every), int(keep)
-        self.shelf = shelf
+        self.stage1 = stage1
         if self.path.exists() and not self.path.is_dir():
             raise ValueError(f"{str(path)!r} is a file; name a directory for the checkpoints")
         self._last_save = time.monotonic()
@@ -79,26 +83,18 @@ class Checkpoints:
         content = save(tensors)
         digest = hashlib.sha256(content).hexdigest()
         text = json.dumps({"format": FORMAT, "sha256": digest, **values})
-        self.path.mkdir(parents=True, exist_ok=True)
         there = self._numbers()
-        target = self.path / f"{_PREFIX}{there[-1] + 1 if there else 0:08d}"
-        temporary = Path(tempfile.mkdtemp(_TEMPORARY, f".{target.name}.", self.path))
-        try:
-            temporary.chmod(0o755)
-            _write(temporary / _TENSORS, content)
-            _write(temporary / _VALUES, text.encode())
-            os.replace(temporary, target)
-        finally:
-            shutil.rmtree(temporary, ignore_errors=True)
-        _sync(self.path)
+        with atomic_directory(self._folder(there[-1] + 1 if there else 0)) as folder:
+            atomic_write(folder / _TENSORS, content)
+            atomic_write(folder / _VALUES, text)
         for number in there[: max(0, len(there) + 1 - self.keep)]:
-            shutil.rmtree(self.path / f"{_PREFIX}{number:08d}", ignore_errors=True)
+            shutil.rmtree(self._folder(number), ignore_errors=True)
         self._last_save = time.monotonic()
 
     def newest(self) -> Checkpoint | None:
         """The newest checkpoint that is whole, or None; damaged ones are named in a warning."""
         for number in reversed(self._numbers()):
-            folder = self.path / f"{_PREFIX}{number:08d}"
+            folder = self._folder(number)
             try:
                 return _read(folder)
             except _Damaged as damage:
@@ -116,9 +112,10 @@ class Checkpoints:
 
     def clear_leftovers(self) -> None:
         """Delete what a killed process was writing."""
-        if self.path.is_dir():
-            for path in self.path.glob(f".{_PREFIX}*{_TEMPORARY}"):
-                shutil.rmtree(path, ignore_errors=True)
+        remove_leftovers(self.path)
+
+    def _folder(self, number: int) -> Path:
+        return self.path / f"{_PREFIX}{number:08d}"
 
     def _numbers(self) -> list[int]:
         if not self.path.is_dir():
@@ -150,20 +147,3 @@ def _read(folder: Path) -> Checkpoint:
         return Checkpoint(load(content), values)
     except SafetensorError as error:
         raise _Damaged(error) from error
-
-
-def _write(path: Path, content: bytes) -> None:
-    with path.open("wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-
-
-def _sync(folder: Path) -> None:
-    """Make the new name last through a power cut, where the system can do that."""
-    if hasattr(os, "O_DIRECTORY"):
-        handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-import torch
 from torch import Tensor
 
 from unbend.training.checkpoints import Checkpoint, Checkpoints
 from unbend.training.distributed import barrier, is_main
 from unbend.training.state import capture, pack, put_back, unpack
 
-__all__ = ["History", "Record", "hash_of"]
+__all__ = ["History", "Record"]
 
 History = list[dict[str, Any]]
 
@@ -54,8 +52,8 @@ class Record:
             if is_main():
                 checkpoints.clear_leftovers()
             self._saved = own = checkpoints.newest()
-            if own is None and checkpoints.shelf is not None:
-                self._saved = checkpoints.shelf.find(self.identity)
+            if own is None and checkpoints.stage1 is not None:
+                self._saved = checkpoints.stage1.find(self.identity)
             barrier()  # nobody writes before everybody has read
             if own is not None:
                 self._check_identity(own.values["identity"])
@@ -122,8 +120,8 @@ class Record:
             return
         tensors, values = self._content(stage, step, parts, [])
         self.checkpoints.save(tensors, values)
-        if self.checkpoints.shelf is not None:
-            self.checkpoints.shelf.keep(stage, self.identity, tensors, values)
+        if self.checkpoints.stage1 is not None:
+            self.checkpoints.stage1.keep(stage, self.identity, tensors, values)
 
     def _check_identity(self, theirs: Mapping[str, Any]) -> None:
         assert self.checkpoints is not None
@@ -140,15 +138,6 @@ class Record:
                 f"the checkpoints in {str(self.checkpoints.path)!r} belong to a run with {what}; "
                 "name another directory, or delete that one"
             )
-
-
-def hash_of(samples: Tensor) -> str:
-    """Hash of values, shape and dtype of a tensor, a piece at a time."""
-    digest = hashlib.sha256(f"{tuple(samples.shape)} {samples.dtype}".encode())
-    for piece in torch.split(samples, 65536):
-        raw = piece.detach().cpu().contiguous().flatten().view(torch.uint8)
-        digest.update(raw.numpy().data)
-    return digest.hexdigest()
 
 
 def _flat(tree: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:

@@ -7,7 +7,9 @@ from collections.abc import Sequence
 
 from torch import nn
 
-__all__ = ["fused_for", "n_steps", "warmup_cosine"]
+from unbend.knobs import StageConfig
+
+__all__ = ["fused_for", "n_steps", "steps_of", "warmup_cosine"]
 
 
 def n_steps(n: int, batch_size: int, epochs: int, min_steps: int = 0, max_steps: int = 0) -> int:
@@ -22,6 +24,11 @@ def n_steps(n: int, batch_size: int, epochs: int, min_steps: int = 0, max_steps:
         return 0
     steps = max(epochs * -(-n // batch_size), min_steps)
     return min(steps, max_steps) if max_steps else steps
+
+
+def steps_of(config: StageConfig, n: int) -> int:
+    """Number of steps of a stage over ``n`` samples."""
+    return n_steps(n, config.batch_size, config.epochs, config.min_steps, config.max_steps)
 
 
 def fused_for(params: Sequence[nn.Parameter]) -> bool:

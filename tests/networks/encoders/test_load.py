@@ -83,7 +83,7 @@ def test_mean_and_std_can_be_given(images):
         (means, {"stem_padding": 1}, ValueError, "for ResNet-18 checkpoints"),
         (means, {"resolution": 0}, ValueError, "must be an integer >= 1, got 0"),
         (means, {"precision": "8"}, ValueError, "must be one of 32, bf16, got '8'"),
-        (means, {"device": "abacus"}, ValueError, "'abacus' is not here"),
+        (means, {"device": "abacus"}, ValueError, "'abacus' is not available"),
         ("lite2@64", {"resolution": 32}, ValueError, "disagree"),
     ],
 )

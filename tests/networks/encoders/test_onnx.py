@@ -1,7 +1,9 @@
 """onnxruntime computes what torch computes, and steps aside where it cannot."""
 
 import copy
+import os
 import pickle
+import subprocess
 import sys
 
 import numpy as np
@@ -145,3 +147,20 @@ def test_an_unknown_layer_is_named_or_left_to_torch():
     assert encoder.encode(np.zeros((2, 8, 8), np.uint8)).shape == (2, 144)
     with pytest.raises(ValueError, match="no ONNX is known for 'Hardswish'"):
         Encoder("mine", module, preprocess, "id", device="cpu", engine="onnx")
+
+
+def test_nothing_is_reported_and_no_identifier_is_left(tmp_path):
+    """Telemetry would write an identifier of the machine into the user's cache."""
+    code = """
+import numpy as np
+from unbend.networks import load_encoder
+print(load_encoder("lite0", engine="onnx").encode(np.zeros((1, 3, 64, 64), np.uint8)).shape)
+"""
+    own = ("ORT_DISABLE_TELEMETRY", "XDG_CACHE_HOME", "XDG_DATA_HOME", "XDG_CONFIG_HOME")
+    environment = {k: v for k, v in os.environ.items() if k not in own}
+    environment["HOME"] = str(tmp_path)
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, timeout=300
+    )
+    assert done.returncode == 0, done.stderr
+    assert [p for p in tmp_path.rglob("*") if p.is_file()] == []

@@ -1,4 +1,4 @@
-"""Any function or module of the user's as an encoder."""
+"""Any function or module as an encoder."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ def load_callable(
 ) -> Encoder:
     """A callable from RGB images (b, 3, h, w), float in [0, 1], to vectors (b, d).
 
-    A module is known by its weights and its structure. A function is known by its name and its
-    code only, which is too little to keep embeddings on disk: give it an attribute
-    ``fingerprint``, a text that changes when its results do, and they are kept.
+    A module is identified by its weights and structure. A function is identified only by its name
+    and code, which is not enough to cache its embeddings. Give it an attribute ``fingerprint``, a
+    string that changes whenever its results do, to have them cached.
     """
     size = None if resolution is None else (resolution, resolution)
     preprocess = Preprocessing(size, (0.0,) * 3, (1.0,) * 3)

@@ -1,4 +1,4 @@
-"""ResNet-18 checkpoints of solo-learn and of SimCLR and MoCo code, every tensor accounted for."""
+"""ResNet-18 checkpoints of solo-learn, SimCLR and MoCo, with every tensor accounted for."""
 
 from __future__ import annotations
 
@@ -22,8 +22,14 @@ __all__ = ["SUFFIXES", "load_checkpoint", "match_resnet18"]
 
 SUFFIXES = (".ckpt", ".pth", ".pt", ".tar", ".safetensors")
 _CIFAR_MEAN, _CIFAR_STD = (0.4914, 0.4822, 0.4465), (0.247, 0.243, 0.261)
-_INSIDE = ("state_dict", "model_state_dict", "model", "net", "network")  # where weights are kept
-# Where the backbone is, the most telling first; each may follow "module." of a parallel wrapper.
+_INSIDE = (
+    "state_dict",
+    "model_state_dict",
+    "model",
+    "net",
+    "network",
+)  # keys of weights
+# Prefixes of the backbone, most specific first; a parallel wrapper may add "module." before them.
 _PREFIXES = (
     "encoder_q.",
     "online_backbone.",
@@ -55,7 +61,7 @@ _HEADS = {
 
 
 class Match(NamedTuple):
-    """Weights under the names of our ResNet-18, and how many others were set aside as what."""
+    """Weights under the names of our ResNet-18, and how many tensors belonged to which head."""
 
     weights: dict[str, Tensor]
     set_aside: dict[str, int]
@@ -75,8 +81,8 @@ def load_checkpoint(
 
     A checkpoint does not say how its images were prepared. A 3×3 stem is taken to mean CIFAR
     (32 pixels, CIFAR-10's mean and deviation), a 7×7 stem ImageNet (224 pixels). solo-learn pads
-    its 3×3 stem by 2, others by 1; ``stem_padding``, ``mean``, ``std`` and ``resolution`` say
-    otherwise.
+    its 3×3 stem by 2, others by 1. ``stem_padding``, ``mean``, ``std`` and ``resolution``
+    override this.
     """
     path = Path(path).expanduser()
     contents = _read(path)
@@ -119,7 +125,7 @@ def load_checkpoint(
 def match_resnet18(state: Mapping[str, Tensor], where: str) -> Match:
     """Sort every tensor of a checkpoint into the backbone or a known head.
 
-    Raises ValueError that lists the tensors that are neither, or those that are missing.
+    Raises a ValueError that lists tensors that are neither, or that are missing.
     """
     if not state:
         raise ValueError(f"{where!r} holds no tensors")
@@ -162,7 +168,7 @@ def _backbone_prefix(state: Mapping[str, Tensor]) -> str | None:
 
 
 def _renaming(state: Mapping[str, Tensor], prefix: str) -> Any:
-    """Function from the checkpoint's names, less the prefix, to torchvision's."""
+    """A function from the checkpoint's names, without the prefix, to torchvision's."""
     table: dict[str, str] = {}
     if f"{prefix}conv1.weight" not in state:
         pooled = not any(key.startswith(f"{prefix}3.") for key in state)
@@ -180,7 +186,7 @@ def _head(key: str) -> str | None:
 
 
 def _fill(network: ResNet18, match: Match, where: str) -> None:
-    """Load, and say what is missing or has another shape; counters of batches may be missing."""
+    """Load, and raise if tensors are missing or misshapen; batch counters may be missing."""
     own = network.state_dict()
     counters = {key for key in own if key.endswith("num_batches_tracked")}
     missing = sorted(set(own) - set(match.weights) - counters)
@@ -202,11 +208,11 @@ def _read(path: Path) -> Any:
     try:
         if path.suffix == ".safetensors":
             return load_file(path)
-        with torch.serialization.safe_globals([argparse.Namespace]):  # options, plain data
+        with torch.serialization.safe_globals([argparse.Namespace]):  # plain data
             return torch.load(path, map_location="cpu", weights_only=True)
     except (SafetensorError, RuntimeError, EOFError, KeyError, ValueError) as error:
         raise ValueError(f"{str(path)!r} is damaged or no checkpoint: {_line(error)}") from error
-    except Exception as error:  # pickle's errors have no common ancestor below Exception
+    except Exception as error:  # errors of pickle share no base class below Exception
         raise ValueError(
             f"{str(path)!r} cannot be read without running code in it ({_line(error)}); load it "
             "where you trust it and save its weights alone: "

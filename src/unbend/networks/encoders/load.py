@@ -1,4 +1,4 @@
-"""The front door: from a name, a path or a callable to an encoder."""
+"""Load an encoder from a name, a path or a callable."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from typing import Any
 from unbend.networks.encoders.callables import load_callable
 from unbend.networks.encoders.checkpoints import SUFFIXES, load_checkpoint
 from unbend.networks.encoders.encoder import Encoder, fingerprint_of
-from unbend.networks.encoders.foreign import load_timm, load_torchvision
 from unbend.networks.encoders.huggingface import is_model_folder, load_huggingface
 from unbend.networks.encoders.lite import LITE, lite_installed, load_lite
-from unbend.networks.encoders.own import is_own, load_own
+from unbend.networks.encoders.other_checkpoints import load_timm, load_torchvision
+from unbend.networks.encoders.unbend_checkpoint import is_saved_encoder, load_saved_encoder
 
 __all__ = ["default_encoder", "load_encoder"]
 
@@ -51,21 +51,21 @@ def load_encoder(
         ``save_pretrained`` wrote; ``"timm:NAME"``; ``"torchvision:NAME"``; a ``.ckpt``, ``.pth``
         or ``.safetensors`` file of a ResNet-18; a directory of ``unbend pretrain`` or
         :meth:`MLC.save`; any callable from images (b, 3, h, w) in [0, 1] to vectors (b, d). A
-        name may end in ``@SIDE``, as in ``"lite2@160"``, instead of ``resolution``.
+        name may end in ``@SIDE``, such as ``"lite2@160"``, instead of ``resolution``.
     resolution : int, optional
-        Side of the images that the network gets; each kind has its own default.
+        Side length of the network's images; the default depends on the encoder.
     pooling : {"cls", "mean", "pooled"}, optional
         Hugging Face models only.
     device : str, default="auto"
     precision : {"32", "bf16"}, optional
-        None takes what is faster.
+        None uses whichever is faster.
     engine : {"auto", "torch", "onnx"}, default="auto"
-        ``"auto"`` runs lite0 and lite2 on a CPU by onnxruntime, about twice as fast as torch, if
-        it is installed; all others are run by torch. Vectors are the same up to rounding.
+        On a CPU, ``"auto"`` runs lite0 and lite2 in onnxruntime if it is installed, about twice as
+        fast as torch. All others run in torch. Vectors are the same up to rounding.
     mean, std : tuple of float, optional
-        Normalisation of pixels in [0, 1], in place of the encoder's own.
+        Normalisation of pixels in [0, 1], instead of the encoder's own.
     stem_padding : int, optional
-        Padding of the 3×3 stem of a checkpoint, when it is not the usual one.
+        Padding of the 3×3 stem of a checkpoint, if it is not the usual one.
 
     Examples
     --------
@@ -119,14 +119,16 @@ def _find(encoder: Any) -> tuple[Callable[..., Encoder], Any]:
         return _LIBRARIES[library], rest
     path = Path(name).expanduser()
     if path.is_dir():
-        if is_own(path):
-            return load_own, name
+        if is_saved_encoder(path):
+            return load_saved_encoder, name
         if is_model_folder(path):
             return load_huggingface, name
         raise ValueError(
             f"{name!r} holds no encoder: neither encoder.json, model.json nor config.json is there"
         )
     if path.suffix in SUFFIXES:
+        if path.exists() and not path.is_file():
+            raise ValueError(f"encoder {name!r} is not a regular file; give a file or a folder")
         return load_checkpoint, name
     raise ValueError(
         f"no encoder is called {name!r}; take {', '.join(LITE)}, hf:NAME, timm:NAME, "

@@ -1,12 +1,13 @@
-"""A frozen convolutional network run by onnxruntime, the fastest way measured on a CPU.
+"""Run a frozen convolutional network in onnxruntime, the fastest way measured on a CPU.
 
-The graph is written here, layer by layer, and not by an exporter of torch: those change with
-every version and need more packages than the few layers of these networks are worth.
+The graph is written here, layer by layer. The exporters of torch change with every version and
+need more packages, which is not worth it for the few layers of these networks.
 """
 
 from __future__ import annotations
 
 import operator
+import os
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -17,29 +18,42 @@ if TYPE_CHECKING:
 
 __all__ = ["OnnxNetwork", "onnx_installed", "to_onnx"]
 
-_OPSET, _IR = 17, 8  # old enough for every onnxruntime since 1.14
+# Read when onnxruntime is imported. Otherwise it reports to its makers and leaves an identifier of
+# this machine in the user's cache.
+os.environ["ORT_DISABLE_TELEMETRY"] = "1"
+
+_OPSET, _IR = 17, 8  # supported by every onnxruntime since 1.14
 
 
 def onnx_installed() -> bool:
-    """Whether onnx and onnxruntime can be imported; a library that does not load counts as no."""
+    """Whether onnx and onnxruntime can be imported; False also if a library fails to load."""
     try:
         import onnx  # noqa: F401
-        import onnxruntime  # noqa: F401
+
+        _onnxruntime()
     except ImportError:
         return False
     return True
 
 
+def _onnxruntime() -> Any:
+    """The library, with its telemetry off even if somebody else has imported it before."""
+    import onnxruntime
+
+    onnxruntime.disable_telemetry_events()
+    return onnxruntime
+
+
 class OnnxNetwork:
     """The same function as ``module``, up to rounding, on float32 images of one size.
 
-    It takes as many threads as torch has when it is called. The session is made at the first
-    call: copies, pickles and forked processes get one of their own.
+    It uses as many threads as torch has when it is called. The session is created by the first
+    call, so copies, pickles and forked processes have their own.
 
     Parameters
     ----------
     module : nn.Module
-        Of the layers that :func:`to_onnx` knows; its weights are copied.
+        Made of layers that :func:`to_onnx` supports; its weights are copied.
     size : tuple of int
         Height and width of the images.
     """
@@ -56,13 +70,12 @@ class OnnxNetwork:
     def _ready(self) -> Any:
         threads = torch.get_num_threads()
         if self._session is None or self._threads != threads:
-            import onnxruntime
-
+            onnxruntime = _onnxruntime()
             options = onnxruntime.SessionOptions()
             options.intra_op_num_threads = threads
             options.inter_op_num_threads = 1
             options.log_severity_level = 3
-            # Waiting threads would otherwise spin on the cores that preprocessing needs.
+            # Otherwise waiting threads would spin on cores that preprocessing needs.
             options.add_session_config_entry("session.intra_op.allow_spinning", "0")
             self._session = onnxruntime.InferenceSession(
                 self.graph, options, providers=["CPUExecutionProvider"]
@@ -77,8 +90,8 @@ class OnnxNetwork:
 def to_onnx(module: nn.Module, size: tuple[int, int]) -> bytes:
     """ONNX graph of a network from images (n, 3, h, w), any n, to vectors (n, d).
 
-    Knows convolutions, also those with a ``static_padding`` of their own, ReLU, ReLU6, identities,
-    sums, and the mean over the image. Any other layer is a ValueError that names it.
+    Supports convolutions, also those with a ``static_padding`` of their own, ReLU, ReLU6,
+    identities, sums, and the mean over the image. Raises a ValueError for any other layer.
     """
     from onnx import TensorProto, helper
 
@@ -99,14 +112,14 @@ def to_onnx(module: nn.Module, size: tuple[int, int]) -> bytes:
 
 
 class _Tracer(fx.Tracer):
-    """Convolutions stay whole, also those that other packages derive from torch's."""
+    """Treat convolutions as leaves, also subclasses that other packages define."""
 
     def is_leaf_module(self, m: nn.Module, module_qualified_name: str) -> bool:
         return isinstance(m, nn.Conv2d) or super().is_leaf_module(m, module_qualified_name)
 
 
 class _Writer:
-    """Turns one node after the other of a traced network into nodes of ONNX."""
+    """Translates the nodes of a traced network into ONNX nodes."""
 
     def __init__(self, modules: dict[str, nn.Module]) -> None:
         self.modules = modules

@@ -1,4 +1,4 @@
-"""From pixels to what a pre-trained network was trained on: channels, size, crop, normalisation."""
+"""Prepare pixels as a pre-trained network expects them: channels, size, crop, normalisation."""
 
 from __future__ import annotations
 
@@ -18,24 +18,24 @@ _LUMA = (0.299, 0.587, 0.114)  # ITU-R BT.601, the weights of Pillow's "L"
 
 @dataclass(frozen=True)
 class Preprocessing:
-    """Resize, crop at the centre, normalise.
+    """Resize, crop the centre, and normalise.
 
     Parameters
     ----------
     size : (int, int) or None
-        Height and width that the network gets; None leaves the images as they are.
+        Height and width of the network's images; None keeps the size of the images.
     mean, std : tuple of float
         Per channel, for pixels in [0, 1]. Their number is the number of channels.
     interpolation : {"bicubic", "bilinear", "nearest"}
     crop : float or None
-        The short side is first brought to ``size / crop`` and the centre is cut out; None
-        squeezes the whole image into ``size``, whatever its proportions.
+        Resize the short side to ``size / crop`` and crop the centre; None resizes the whole image
+        to ``size``, regardless of its proportions.
 
     Notes
     -----
-    Shrinking happens on bytes, as in Pillow, with which models are trained; it is also seven
-    times faster on a CPU than on floats. Enlarging happens on floats: in a small picture that is
-    made large the steps between bytes are noise that a network sees.
+    Images are shrunk as bytes, as by Pillow, with which models are trained; on a CPU this is also
+    seven times faster than with floats. They are enlarged as floats, because rounding a strongly
+    enlarged image to bytes adds noise that a network sees.
     """
 
     size: tuple[int, int] | None
@@ -58,7 +58,7 @@ class Preprocessing:
 
     @property
     def resolution(self) -> int | tuple[int, int] | None:
-        """The side of a square size, otherwise (height, width)."""
+        """The side length if ``size`` is square, otherwise (height, width)."""
         if self.size is None or self.size[0] != self.size[1]:
             return self.size
         return self.size[0]
@@ -68,7 +68,7 @@ class Preprocessing:
         return self.normalize(self.resize(self.channels(images)))
 
     def channels(self, images: Tensor) -> Tensor:
-        """Gray becomes three equal channels; colour becomes luminance for a gray network."""
+        """Convert gray to three equal channels, or colour to luminance for a gray network."""
         have, want = images.shape[1], len(self.mean)
         if have == want:
             return images
@@ -94,26 +94,26 @@ class Preprocessing:
         """(x - mean) / std in float32, channels last in memory."""
         scale = 255.0 if images.dtype == torch.uint8 else 1.0
         x = images.to(torch.float32).contiguous(memory_format=torch.channels_last)
-        x = x.clone() if x.data_ptr() == images.data_ptr() else x  # the caller's stay as they are
-        if len(set(self.mean)) == len(set(self.std)) == 1:  # one number: one fast pass
+        x = x.clone() if x.data_ptr() == images.data_ptr() else x  # keep the caller's tensor
+        if len(set(self.mean)) == len(set(self.std)) == 1:  # one number allows one fast pass
             return x.sub_(self.mean[0] * scale).mul_(1 / (self.std[0] * scale))
         mean = torch.tensor(self.mean, device=x.device).view(1, -1, 1, 1) * scale
         std = torch.tensor(self.std, device=x.device).view(1, -1, 1, 1) * scale
         return x.sub_(mean).div_(std)
 
     def _target(self, height: int, width: int) -> tuple[tuple[int, int], tuple[int, int]]:
-        """Size after resizing, and the window that is cut out of it."""
+        """Size after resizing, and the window to crop from it."""
         assert self.size is not None
         if self.crop is None:
             return self.size, self.size
         wanted = [max(round(side / self.crop), side) for side in self.size]
         zoom = max(wanted[0] / height, wanted[1] / width)
-        # The long side is cut to whole pixels, not rounded, as the usual libraries do.
+        # The long side is truncated to whole pixels, not rounded, as in the usual libraries.
         target = [int(side * zoom + 1e-6) for side in (height, width)]
         return (max(target[0], wanted[0]), max(target[1], wanted[1])), self.size
 
     def to_json(self) -> str:
-        """Text that is the same for the same preprocessing, for fingerprints."""
+        """A string that identifies the preprocessing, for fingerprints."""
         return json.dumps(asdict(self), sort_keys=True)
 
 

@@ -4,17 +4,41 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
-from unbend.config import PretrainConfig
+from unbend.knobs import Stage1Config
 from unbend.networks import Network
-from unbend.pretrain.losses import byol_loss
-from unbend.pretrain.method import Follower, Projected, hidden_width, mlp, pairs, width_of
+from unbend.pretrain.method import Follower, Projected, Published, mlp, pairs, same_shape
+from unbend.rules import POSITIVE, SHARE, SIZE, knob
 from unbend.training import Terms, gather
 
-__all__ = ["BYOL", "ema_at"]
+__all__ = ["BYOL", "BYOLConfig", "byol_loss", "ema_at"]
+
+
+@dataclass(frozen=True)
+class BYOLConfig:
+    """Grill et al., "Bootstrap your own latent", NeurIPS 2020."""
+
+    ema: float = knob(0.996, SHARE)  # at the start; rises to 1 along a cosine
+    hidden: float = knob(2.0, POSITIVE)  # 4096 beside ResNet-50's 2048, projector and predictor
+    dim: int = knob(256, SIZE)
+
+
+def byol_loss(prediction: Tensor, target: Tensor) -> Tensor:
+    """Mean of 2 - 2 cos(prediction, target), Eq. (2) of BYOL; no gradient reaches the target.
+
+    Parameters
+    ----------
+    prediction, target : Tensor of shape (n, d)
+        The predictor's output for one view and the momentum encoder's for the other.
+    """
+    prediction, target = same_shape(prediction, target, "byol_loss")
+    cosine = F.cosine_similarity(prediction, target.detach(), dim=1)
+    return (2 - 2 * cosine).mean()
 
 
 class BYOL(Projected):
@@ -27,12 +51,16 @@ class BYOL(Projected):
     Published training: LARS 0.2 · batch/256, weight decay 1.5e-6, 10 epochs of warm-up, cosine.
     """
 
-    def __init__(self, network: Network, config: PretrainConfig, total_steps: int) -> None:
-        own, hidden = config.byol, hidden_width(network, config.byol.hidden)
-        projector = mlp(width_of(network), hidden, own.dim)
-        super().__init__(network, config, total_steps, projector)
-        self.predictor = mlp(own.dim, hidden, own.dim)
-        self.target = Follower(network.backbone, projector)
+    name = "byol"
+    Settings = BYOLConfig
+    published = Published("lars", 0.2, 1.5e-6)  # section 3.3
+    short = BYOLConfig(ema=0.95, hidden=1.0, dim=128)
+    own: BYOLConfig
+
+    def __init__(self, network: Network, config: Stage1Config, total_steps: int) -> None:
+        super().__init__(network, config, total_steps)
+        self.predictor = mlp(self.own.dim, self.hidden, self.own.dim)
+        self.target = Follower(network.backbone, self.projector)
 
     def forward(self, views: Sequence[Tensor]) -> Terms:
         Z = [self.project(x) for x in views]
@@ -46,7 +74,7 @@ class BYOL(Projected):
 
     def after_step(self, step: int) -> None:
         """The target follows, slower and slower."""
-        momentum = ema_at(step, self.total_steps, self.config.byol.ema)
+        momentum = ema_at(step, self.total_steps, self.own.ema)
         self.target.follow(momentum, self.network.backbone, self.projector)
 
 

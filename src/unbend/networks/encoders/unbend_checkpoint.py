@@ -1,35 +1,40 @@
-"""Backbones of our own: what ``unbend pretrain`` or :meth:`MLC.save` left on disk."""
+"""Backbones saved by ``unbend pretrain`` or :meth:`MLC.save`."""
 
 from __future__ import annotations
 
 import json
-import os
-import tempfile
 from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
-from safetensors import SafetensorError
-from safetensors.torch import load, save
+from safetensors.torch import save
 from torch import Tensor
 
-from unbend.config import NetworkConfig
+from unbend.disk import atomic_write
+from unbend.disk.tensors import read_tensors
+from unbend.knobs import NetworkConfig
 from unbend.networks.backbones import build_backbone
 from unbend.networks.encoders.encoder import Encoder, fingerprint_of
 from unbend.networks.encoders.folding import fold_batchnorm
 from unbend.networks.encoders.preprocess import Preprocessing
 from unbend.networks.network import Network
 
-__all__ = ["OwnBackbone", "is_own", "load_own", "read_own", "save_encoder"]
+__all__ = [
+    "SavedBackbone",
+    "is_saved_encoder",
+    "load_saved_encoder",
+    "read_saved_encoder",
+    "save_encoder",
+]
 
 FORMAT, VERSION = "unbend-encoder", 1
 _TENSORS, _VALUES = "encoder.safetensors", "encoder.json"
 _MODEL_TENSORS, _MODEL_VALUES = "model.safetensors", "model.json"
 
 
-def is_own(path: Path) -> bool:
-    """Whether a directory holds an encoder or a model of ours."""
+def is_saved_encoder(path: Path) -> bool:
+    """Whether a directory holds a saved encoder or model of unbend."""
     return (path / _VALUES).is_file() or (path / _MODEL_VALUES).is_file()
 
 
@@ -41,19 +46,19 @@ def save_encoder(
     config: NetworkConfig | None = None,
     scale: tuple[float, float] = (0.0, 1.0),
 ) -> None:
-    """Write the backbone of a network on images as ``encoder.safetensors`` and ``encoder.json``.
+    """Save the backbone of an image network as ``encoder.safetensors`` and ``encoder.json``.
 
     Parameters
     ----------
     network : Network
-        As :func:`build_network` made it; trained.
+        A trained network made by :func:`build_network`.
     path : path
-        A directory, made if needed.
+        A directory; created if needed.
     shape, config : optional
-        Of the samples and of the network; those it was built with by default.
+        Shape of the samples and config of the network; by default those it was built with.
     scale : (float, float), default=(0, 1)
-        ``(x - offset) / range`` was what the network saw of pixels x in [0, 1]; the default is
-        that of photographs, whose bytes are divided by 255.
+        Offset and range: the network was trained on ``(x - offset) / range`` of pixels x in
+        [0, 1]. The default is that of photographs, whose bytes are divided by 255.
     """
     shape = tuple(shape or getattr(network, "shape", ()) or ())
     config = config or getattr(network, "config", None)
@@ -77,13 +82,13 @@ def save_encoder(
     }
     folder = Path(path)
     folder.mkdir(parents=True, exist_ok=True)
-    # The values come last: a directory without them is not taken for an encoder.
-    _write(folder / _TENSORS, save(tensors))
-    _write(folder / _VALUES, (json.dumps(values, indent=1) + "\n").encode())
+    # encoder.json is written last: a directory without it does not count as an encoder.
+    atomic_write(folder / _TENSORS, save(tensors))
+    atomic_write(folder / _VALUES, json.dumps(values, indent=1) + "\n")
 
 
-class OwnBackbone(NamedTuple):
-    """Weights of a backbone, what it was built with, and its normalisation of pixels in [0, 1]."""
+class SavedBackbone(NamedTuple):
+    """Weights of a backbone, how it was built, and its normalisation of pixels in [0, 1]."""
 
     tensors: dict[str, Tensor]
     config: NetworkConfig
@@ -92,17 +97,19 @@ class OwnBackbone(NamedTuple):
     std: tuple[float, ...]
 
 
-def read_own(path: str | Path) -> OwnBackbone:
-    """What a directory of ours says about its backbone, to train it further."""
+def read_saved_encoder(path: str | Path) -> SavedBackbone:
+    """Read the backbone of a saved encoder, for example to train it further."""
     folder = Path(path).expanduser()
-    if not is_own(folder):
+    if not is_saved_encoder(folder):
         raise ValueError(f"{str(path)!r} holds no encoder: encoder.json is missing")
     read = _read_encoder if (folder / _VALUES).is_file() else _read_model
-    return OwnBackbone(*read(folder))
+    return SavedBackbone(*read(folder))
 
 
-def load_own(path: str | Path, *, resolution: int | None = None, **options: Any) -> Encoder:
-    """The backbone's output h, as an encoder, at the size of the images it was trained on."""
+def load_saved_encoder(
+    path: str | Path, *, resolution: int | None = None, **options: Any
+) -> Encoder:
+    """Load a saved backbone as an encoder, at the image size it was trained on."""
     folder = Path(path).expanduser()
     own = (folder / _VALUES).is_file()
     tensors, config, shape, mean, std = (_read_encoder if own else _read_model)(folder)
@@ -175,7 +182,7 @@ def _read_model(folder: Path) -> _Parts:
 def _pixels(
     mean: Tensor, std: Tensor, scale: tuple[float, float], channels: int
 ) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """Normalisation for pixels in [0, 1] from that of pixels shifted and divided by ``scale``."""
+    """Convert a normalisation of scaled pixels into one of pixels in [0, 1]."""
     means = mean.detach().cpu().flatten().expand(channels).double() * scale[1] + scale[0]
     stds = std.detach().cpu().flatten().expand(channels).double() * scale[1]
     return tuple(means.tolist()), tuple(stds.tolist())
@@ -207,22 +214,4 @@ def _json(path: Path) -> dict[str, Any]:
 def _safetensors(path: Path) -> dict[str, Tensor]:
     if not path.is_file():
         raise ValueError(f"{str(path.parent)!r} is not an encoder: {path.name} is missing")
-    try:
-        return load(path.read_bytes())
-    except SafetensorError as error:
-        raise ValueError(f"{str(path)!r} is damaged: {error}") from error
-
-
-def _write(path: Path, content: bytes) -> None:
-    """The old content or the new, never a part."""
-    handle, name = tempfile.mkstemp(".tmp", f".{path.name}.", path.parent)
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        os.chmod(name, 0o644)
-        os.replace(name, path)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
+    return read_tensors(path)

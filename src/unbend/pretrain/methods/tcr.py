@@ -60,8 +60,10 @@ class TotalCodingRate(Method):
 
     The feature head is the projector, so nothing has to be thrown away or started anew for
     stage 2. Published training (paper and NMCE): LARS 0.3, weight decay 1e-4, batch 1024, 1000
-    epochs, 10 of them warm-up, cosine; ε² = 0.2.
+    epochs, 10 of them warm-up, cosine; ε² = 0.2. These are the preset "paper".
     """
+
+    name = "tcr"
 
     @property
     def dim(self) -> int:

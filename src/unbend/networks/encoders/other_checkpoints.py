@@ -1,4 +1,4 @@
-"""Models of torchvision and timm, where these can be imported."""
+"""Models of torchvision and timm, if these can be imported."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _CLASSIFIERS = ("fc", "classifier", "head", "heads")  # torchvision's names for 
 
 
 def load_torchvision(name: str, *, resolution: int | None = None, **options: Any) -> Encoder:
-    """A classifier of torchvision with its default weights, without its last layer."""
+    """A torchvision classifier with its default weights, without its last layer."""
     models = _import("torchvision.models", "torchvision", name)
     try:
         weights = models.get_model_weights(name).DEFAULT
@@ -39,7 +39,7 @@ def load_torchvision(name: str, *, resolution: int | None = None, **options: Any
 
 
 def load_timm(name: str, *, resolution: int | None = None, **options: Any) -> Encoder:
-    """A pre-trained model of timm, pooled as timm does without a classifier."""
+    """A pre-trained timm model without its classifier, pooled as timm does."""
     timm = _import("timm", "timm", name)
     data = _import("timm.data", "timm", name)
     try:
@@ -74,7 +74,11 @@ def _encoder(
 def _import(module: str, library: str, name: str) -> Any:
     try:
         return import_module(module)
-    except (ImportError, RuntimeError, AttributeError) as error:  # a build beside another torch
+    except (
+        ImportError,
+        RuntimeError,
+        AttributeError,
+    ) as error:  # built for another torch
         first = (str(error).splitlines() or [type(error).__name__])[0]
         raise ImportError(
             f"encoder '{library}:{name}' needs {library}, which cannot be imported ({first}); "

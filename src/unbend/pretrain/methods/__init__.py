@@ -1,0 +1,1 @@
+"""One file a method: its settings, its loss, how it was published. The file is its name."""
