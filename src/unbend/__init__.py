@@ -8,11 +8,29 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from unbend.estimator import MLC, load
+    from unbend.report.plots import (
+        plot_map,
+        plot_rates,
+        plot_similarity,
+        plot_spectrum,
+        plot_tree,
+    )
 
 __version__ = "0.1.0"
-__all__ = ["MLC", "__version__", "load"]
+__all__ = [
+    "MLC",
+    "__version__",
+    "load",
+    "plot_map",
+    "plot_rates",
+    "plot_similarity",
+    "plot_spectrum",
+    "plot_tree",
+]
 
-_HOMES = {"MLC": "unbend.estimator", "load": "unbend.estimator"}
+# public name → module that defines it
+_HOMES = dict.fromkeys(("MLC", "load"), "unbend.estimator")
+_HOMES |= {name: "unbend.report.plots" for name in __all__ if name.startswith("plot_")}
 
 
 def __getattr__(name: str) -> Any:

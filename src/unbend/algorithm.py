@@ -1,249 +1,275 @@
 """Algorithm 1 of the paper on one page: from samples to a linear representation and labels.
 
 The comments number the paper's lines. Equations: (4) is the MLC objective, (5) the total coding
-rate of stage 1, (6) how views are joined.
+rate of stage 1, (6) how views are joined. The extension point is ``objective``: a function of the
+features and codes of a batch. CPP, PRO-DSC and NMCE pass their own.
 """
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import torch
-from lightning_fabric import Fabric
 from torch import Tensor
 from torch.nn.functional import normalize
-from torch.optim import SGD
+from torch.optim import SGD, Optimizer
 
-from unbend.config import Config, Stage2Config
-from unbend.data import Batches, ViewSampler
+from unbend.begin import Run
+from unbend.config import Config
 from unbend.functional import doubly_stochastic, rate_reduction
-from unbend.labels import LabelModel, label_codes
-from unbend.networks import Network, build_network
+from unbend.knobs import Stage2Config
+from unbend.labels import Codes, LabelModel, calibrate_eta, choose_labelling, label_codes
+from unbend.networks import Network
+from unbend.networks.network import Output
 from unbend.pretrain import pretrain
-from unbend.progress import Progress, silent
+from unbend.samples import Batches
 from unbend.training import (
-    Checkpoints,
     Guard,
     History,
-    Record,
+    Stage,
     Terms,
-    Watch,
-    agree,
     descend,
     fused_for,
     gather,
-    hash_of,
-    n_steps,
     share,
-    synchronize,
+    steps_of,
 )
 
-__all__ = ["Solution", "Watching", "linearize", "solve"]
+__all__ = [
+    "Objective",
+    "Solution",
+    "Trained",
+    "head_parameters",
+    "linearize",
+    "mlc_objective",
+    "solve",
+    "train_encoder",
+]
 
 STAGE_2 = "stage 2"
+_TYPICAL_ETA = 0.175  # the paper's; used if k is unknown, since calibration needs k
 
-
-class Watching(NamedTuple):
-    """``call(stage, step, network)`` every so many steps, for scores that training never sees.
-
-    What it returns is shown with the progress. The network is to be looked at only, as by
-    :meth:`~unbend.networks.Network.encode`.
-    """
-
-    call: Callable[[str, int, Network], Mapping[str, float] | None]
-    every: int = 50
+# Loss and rates of a batch from features Z (A, n, d) and codes C (A, n, d) of its A views. All
+# randomness must come from the generator, which is on the CPU.
+Objective = Callable[[Tensor, Tensor, Stage2Config, torch.Generator], Terms]
 
 
 @dataclass(frozen=True)
 class Solution:
-    """What Algorithm 1 returns: the trained network, Z and C of all samples, labels, history."""
+    """The result of Algorithm 1: the trained network, Z and C of all samples, labels, history.
+
+    ``output`` holds Z and C in the precision of the network's encoding, float64 for vectors;
+    ``config`` includes the calibrated values.
+    """
 
     network: Network
     Z: Tensor
     C: Tensor
     labels: LabelModel
     history: History
+    output: Output
+    config: Config
+
+
+class Trained(NamedTuple):
+    """A network after stage 1 and a row per step."""
+
+    network: Network
+    history: History
+
+
+def mlc_objective(Z: Tensor, C: Tensor, config: Stage2Config, generator: torch.Generator) -> Terms:
+    """The negative of Eq. (4), R(Z) - R_c(Z, Γ), with the views joined as in Eq. (6)."""
+    Z = normalize(Z.mean(0), dim=1)
+    Gamma = doubly_stochastic(C @ C.mT, float(config.eta), tol=config.tol).Gamma.mean(0)
+    rates = rate_reduction(
+        Z, Gamma, config.eps_sq, n_anchors=config.n_anchors or None, generator=generator
+    )
+    return Terms(-rates.delta, rates.R, rates.R_c, Z)
 
 
 def solve(
-    samples: Tensor,
+    run: Run,
     n_clusters: int | str,
-    config: Config,
     *,
-    seed: int,
-    fabric: Fabric,
-    progress: Progress = silent,
-    label_method: str = "auto",
-    max_clusters: int | None = None,
-    observe: Callable[[int, Network], None] | None = None,
-    checkpoints: Checkpoints | None = None,
-    watch: Watching | None = None,
-    make_views: Callable[..., ViewSampler] = ViewSampler,
-    generator: torch.Generator | None = None,
-    start: Network | None = None,
+    objective: Objective = mlc_objective,
+    name: str = STAGE_2,
 ) -> Solution:
-    """Run Algorithm 1 on scaled samples (n, p) or (n, c, h, w).
+    """Run Algorithm 1; ``name`` is the name of stage 2 in the history.
 
-    Everything random comes from ``seed``; the global random state is not touched.
-    ``observe(stage, network)`` is called at the end of stage 0 (random), 1 and 2, where this
-    call gets there. With ``checkpoints`` the run goes on from the newest one and is kept there;
-    on the CPU it then ends bit-equal to one that was never interrupted. ``watch`` looks on every
-    few steps. ``make_views`` makes the views where they are not made of the samples alone.
-    From a copy of ``start``, a network that stage 1 has trained, the run begins at line 2; with
-    the ``generator`` that trained it, it ends as the run that was never split.
+    With ``eta="auto"``, lines 3 to 9 run once for each sharpness, each time from the end of stage
+    1, and line 10 chooses among the labellings of all results.
     """
-    if start is not None and checkpoints is not None:
-        raise ValueError("solve takes checkpoints or a start, not both; leave one of them out")
-    observe = observe or (lambda stage, network: None)
-    seed = int(agree(seed)[0]) if seed < 2**53 else seed
-    generator = generator or torch.Generator().manual_seed(seed)
-    samples = samples.to(fabric.device)
-    network = _untrained(samples, config, seed) if start is None else copy.deepcopy(start)
-    synchronize(network)
-    if samples.ndim == 4:
-        # Convolutions take a quarter less time.
-        network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
-    record = _record(checkpoints, config, seed, samples, fabric)
-    trained: Any = fabric.setup_module(network)
-    trained.mark_forward_method("features")
-    views = make_views(samples, config.views, generator, progress)
-    tools: dict[str, Any] = {
-        "generator": generator,
-        "fabric": fabric,
-        "progress": progress,
-        "record": record,
-        "watch": watch and Watch(lambda stage, step: watch.call(stage, step, network), watch.every),
-    }
-
+    network, record = run.network, run.tools.record
     history: History = []
-    if start is None:
-        observe(0, network)
-        history += pretrain(trained, views, config.pretrain, **tools)  # line 1
-    if not record.reached(STAGE_2):
+    if not run.started:
+        history += pretrain(network, run.views, run.config.pretrain, run.tools)  # line 1
+    etas = Etas(run.config.stage2, n_clusters)
+    names = [name if i == 0 else f"{name}, eta {i + 1}" for i in range(len(etas))]
+    if not any(map(record.reached, names)):
         network.copy_feature_head()  # line 2
-        observe(1, network)
-        if config.views.refresh and views.neighbors.shape[1]:
-            views.refresh(network.encode(samples).Z)
-    # Labels may need the features that stage 2 began with.
-    before = copy.deepcopy(network) if config.stage2.join == "stage1" else None
-    history += linearize(trained, views, config.stage2, before=before, **tools)  # lines 3-9
-    # As a saved and loaded network computes.
-    network.to(memory_format=torch.contiguous_format)  # type: ignore[call-overload]
-    observe(2, network)
-    Z, C = (t.float().cpu() for t in network.encode(samples))
-    join = "none" if n_clusters == "auto" else config.stage2.join  # "auto" counts all blocks
-    labels = label_codes(  # line 10
-        C,
-        Z,
-        n_clusters,
-        eta=config.stage2.eta,
-        eps_sq=config.stage2.eps_sq,
-        method=label_method,
-        max_clusters=max_clusters,
-        seed=seed,
-        join=join,
-        before=before.encode(samples).Z.float().cpu() if before and join == "stage1" else None,
-        progress=progress,
-    )
-    return Solution(network.cpu().eval(), Z, C, labels, history)
+        run.refresh_views()
+        etas.calibrate(network, run.samples)
+    ends = {"before": copy.deepcopy(network)}  # kept in checkpoints, like the etas
+    for i, stage in enumerate(names):
+        if i > 0 and not record.reached(stage):
+            network.load_state_dict(ends["before"].state_dict())
+        history += linearize(  # lines 3-9
+            run, objective=objective, name=stage, etas=etas, nth=i, parts={"etas": etas, **ends}
+        )
+        ends[f"after {i + 1}"] = copy.deepcopy(network)
+    return _label(run, n_clusters, list(ends.values()), etas, history)  # line 10
 
 
-def _untrained(samples: Tensor, config: Config, seed: int) -> Network:
-    network = build_network(tuple(samples.shape[1:]), config.network, seed)
-    network.normalize_like(samples)
-    return network
+class Etas:
+    """η of each run of stage 2: the one asked for, or one calibrated for each sharpness."""
+
+    def __init__(self, config: Stage2Config, n_clusters: int | str) -> None:
+        self._wanted: tuple[float, ...] = ()
+        self.values = [_TYPICAL_ETA if config.eta == "auto" else float(config.eta)]
+        if config.eta == "auto" and n_clusters != "auto" and int(n_clusters) > 1:
+            self._wanted, self._k = config.sharpness, int(n_clusters)
+            self.values = [_TYPICAL_ETA] * len(self._wanted)
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def calibrate(self, network: Network, samples: Tensor) -> None:
+        """Calibrate η on the features of stage 1, which are the initial codes."""
+        if self._wanted:
+            pilot = torch.randperm(len(samples), generator=torch.Generator().manual_seed(0))
+            C = network.encode(samples[pilot[: max(1000, 6 * self._k)].to(samples.device)]).C
+            self.values = [calibrate_eta(C, self._k, wanted) for wanted in self._wanted]
+
+    def state(self) -> dict[str, list[float]]:
+        """For checkpoints."""
+        return {"values": self.values}
+
+    def load_state(self, state: Mapping[str, list[float]]) -> None:
+        """From checkpoints."""
+        self.values = list(state["values"])
 
 
-def _record(
-    checkpoints: Checkpoints | None, config: Config, seed: int, samples: Tensor, fabric: Fabric
-) -> Record:
-    """Where the run is kept; what makes it this run is written there."""
-    if checkpoints is None:
-        return Record()
-    identity = {
-        "config": config.to_dict(),
-        "seed": seed,
-        "precision": str(getattr(fabric._precision, "precision", "")),
-        "samples": hash_of(samples),
-    }
-    return Record(checkpoints, identity)
+def _label(
+    run: Run, n_clusters: int | str, ends: list[Network], etas: Etas, history: History
+) -> Solution:
+    """Line 10: label the end of stage 2, or choose among labellings of the ends of both stages."""
+    config, chosen = run.config, 1
+    outputs = [_encode(run, end) for end in ends]
+    states = [_codes(output, i, etas) for i, output in enumerate(outputs)]
+    tools: dict[str, Any] = {"seed": run.seed, "progress": run.tools.progress}
+    tools |= {"eps_sq": config.stage2.eps_sq, "method": config.labels.method}
+    labels = None
+    if n_clusters == "auto" or config.labels.join != "auto":
+        join = "none" if n_clusters == "auto" else config.labels.join
+        labels = label_codes(
+            states[1].C,
+            states[1].Z,
+            n_clusters,
+            eta=states[1].eta,
+            max_clusters=config.labels.max_clusters,
+            absolute=config.labels.absolute,
+            join=join,
+            before=states[0].Z if join == "stage1" else None,
+            **tools,
+        )
+    if config.labels.join == "auto":
+        k = int(n_clusters) if labels is None else labels.n_clusters
+        selection = None if labels is None else labels.selection
+        vectors = run.samples if run.samples.ndim == 2 else None
+        labels, chosen = choose_labelling(states, k, samples=vectors, **tools)
+        labels = replace(labels, selection=selection)
+    assert labels is not None
+    state = states[chosen]
+    config = config.override({"stage2.eta": state.eta})
+    network = ends[chosen].cpu().eval()
+    return Solution(network, state.Z, state.C, labels, history, outputs[chosen], config)
+
+
+def _encode(run: Run, end: Network) -> Output:
+    """Z and C of all samples, computed as a loaded network would."""
+    end.to(memory_format=torch.contiguous_format)  # type: ignore[call-overload]
+    return Output(*(t.cpu() for t in end.encode(run.samples)))
+
+
+def _codes(output: Output, nth: int, etas: Etas) -> Codes:
+    """Inputs of labelling after stage 1 (``nth=0``) or after the nth stage 2."""
+    eta = etas.values[max(nth - 1, 0)]
+    name = "stage 1" if nth == 0 else f"stage 2 at eta {eta:.3g}"
+    return Codes(name, output.C.float(), output.Z.float(), eta)
+
+
+def train_encoder(run: Run) -> Trained:
+    """Line 1 alone."""
+    history = pretrain(run.network, run.views, run.config.pretrain, run.tools)
+    return Trained(run.end().cpu().eval(), history)
 
 
 def linearize(
-    network: Network,
-    views: ViewSampler,
-    config: Stage2Config,
+    run: Run,
     *,
-    generator: torch.Generator,
-    fabric: Fabric,
-    progress: Progress,
-    before: Network | None = None,
-    record: Record | None = None,
-    watch: Watch | None = None,
+    objective: Objective = mlc_objective,
+    name: str = STAGE_2,
+    etas: Etas | None = None,
+    nth: int = 0,
+    parts: Mapping[str, Any] | None = None,
+    make_optimizers: Callable[[Network, Stage2Config], Sequence[Optimizer]] | None = None,
+    lr_factor: Callable[[int], float] = lambda step: 1.0,
 ) -> History:
-    """Lines 3-9: maximise R(Z) - R_c(Z, Γ) over both heads.
+    """Lines 3-9: minimise the objective over both heads, and the backbone if configured.
 
-    ``before`` is a copy of the network for later, which a run that goes on gets back.
+    ``etas`` holds the η of this run of stage 2 at position ``nth``; without it, η comes from the
+    config. ``parts`` are saved in checkpoints and restored when a run resumes.
     """
+    network, views, config, tools = run.trained, run.views, run.config.stage2, run.tools
     network.train()
     network.backbone.requires_grad_(config.train_backbone)
     network.backbone.train(config.train_backbone)
-    batches = Batches(len(views), config.batch_size, generator)
+    batches = Batches(len(views), config.batch_size, tools.generator)
 
     def compute(step: int) -> Terms:
         batch = next(batches)  # line 4
-        X = views(batch)  # line 5
-        Z, Gamma = forward(network, X, config)  # line 6
-        rates = rate_reduction(  # Eq. (4)
-            Z, Gamma, config.eps_sq, n_anchors=config.n_anchors or None, generator=generator
-        )
-        return Terms(-rates.delta, rates.R, rates.R_c, Z)
+        outputs = [network(share(x)) for x in views(batch)]  # lines 5-6
+        Z = torch.stack([gather(out.Z.float()) for out in outputs])
+        C = torch.stack([gather(out.C.float()) for out in outputs])
+        eta = config.eta if etas is None else etas.values[nth]
+        return objective(Z, C, replace(config, eta=eta), tools.generator)
 
-    total = n_steps(
-        len(views), config.batch_size, config.epochs, config.min_steps, config.max_steps
-    )
-    optimizers: list[Any] = [fabric.setup_optimizers(o) for o in _optimizers(network, config)]
-    return descend(  # lines 7-8
+    made = (make_optimizers or sgd_per_head)(run.network, config)
+    optimizers: list[Any] = [tools.fabric.setup_optimizers(o) for o in made]
+    own = {"generator": tools.generator, "views": views, "batches": batches}
+    stage = Stage(
         compute,
         optimizers,
-        n_steps=total,
-        lr_factor=lambda step: 1.0,
-        guard=Guard(network, optimizers, STAGE_2, network.feature_head.dim, config.eps_sq),
-        fabric=fabric,
-        progress=progress,
+        n_steps=steps_of(config, len(views)),
+        guard=Guard(network, optimizers, name, run.network.feature_head.dim, config.eps_sq),
+        lr_factor=lr_factor,
         accumulate=config.accumulate,
         max_norm=config.max_norm,
-        watch=watch,
-        parts={
-            "generator": generator,
-            "views": views,
-            "batches": batches,
-            **({} if before is None else {"before": before}),
-        },
-        record=record,
+        parts={**own, **(parts or {})},
+        network=run.network,
         unit=views.unit,
     )
+    return descend(stage, tools)  # lines 7-8
 
 
-def forward(network: Network, X: Tensor, config: Stage2Config) -> tuple[Tensor, Tensor]:
-    """Eq. (6): Z is the unit-norm mean of the views' features, Γ the mean of their memberships."""
-    outputs = [network(share(x)) for x in X]
-    Z = normalize(torch.stack([gather(out.Z.float()) for out in outputs]).mean(0), dim=1)
-    C = torch.stack([gather(out.C.float()) for out in outputs])
-    Gamma = doubly_stochastic(C @ C.mT, config.eta, tol=config.tol).Gamma.mean(0)
-    return Z, Gamma
-
-
-def _optimizers(network: Network, config: Stage2Config) -> list[SGD]:
-    """One optimiser per head; a trainable backbone belongs to the feature head's."""
-    feature = list(network.feature_head.parameters())
-    if config.train_backbone:
-        feature += list(network.backbone.parameters())
+def sgd_per_head(network: Network, config: Stage2Config) -> list[Optimizer]:
+    """SGD for each head; a trainable backbone shares the feature head's optimiser."""
     options: dict[str, Any] = {"momentum": config.momentum, "weight_decay": config.weight_decay}
     return [
         SGD(params, config.lr, **options, fused=fused_for(params))
-        for params in (feature, list(network.cluster_head.parameters()))
+        for params in head_parameters(network, config)
     ]
+
+
+def head_parameters(
+    network: Network, config: Stage2Config
+) -> tuple[list[torch.nn.Parameter], list[torch.nn.Parameter]]:
+    """Parameters of the feature head (with the backbone if trained) and of the cluster head."""
+    feature = list(network.feature_head.parameters())
+    if config.train_backbone:
+        feature += list(network.backbone.parameters())
+    return feature, list(network.cluster_head.parameters())

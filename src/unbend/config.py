@@ -1,195 +1,46 @@
-"""Every knob once, with its symbol, the paper's value, and the reason for ours.
+"""The config of a run, the presets, and the function that resolves a call to a config.
 
-A :class:`Config` is what a run was really made with. Presets are configs; an estimator or a
-command overrides single fields with :meth:`Config.override` and saves the result.
+A :class:`Config` holds the settings a run actually used and is saved with every result. Its parts
+are in :mod:`unbend.knobs`. All training code gets its config from :func:`resolve`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import Field, asdict, dataclass, field, fields, is_dataclass, replace
 from typing import Any
+
+from unbend.knobs import (
+    Augmentation,
+    LabelConfig,
+    NetworkConfig,
+    Stage1Config,
+    Stage2Config,
+    ViewConfig,
+)
+from unbend.networks import resolve_backbone
+from unbend.networks.encoders.unbend_checkpoint import read_saved_encoder
+from unbend.pretrain import METHODS, PretrainConfig, is_path
+from unbend.rules import check_rule, one_of
 
 __all__ = [
     "Augmentation",
-    "BYOLConfig",
     "Config",
-    "JOINTS",
-    "MoCoConfig",
+    "LabelConfig",
     "NetworkConfig",
+    "PARAMETERS",
     "PRESETS",
     "PretrainConfig",
-    "SimCLRConfig",
+    "Stage1Config",
     "Stage2Config",
-    "SwAVConfig",
-    "VICRegConfig",
     "ViewConfig",
+    "CALIBRATED",
+    "as_published",
+    "check_config",
     "preset_for",
+    "resolve",
+    "setting",
 ]
-
-
-@dataclass(frozen=True)
-class Augmentation:
-    """Strength of each random change of an image; the defaults are the paper's Augmentation 1."""
-
-    crop_scale: tuple[float, float] = (0.04, 1.0)  # share of the area kept by the resized crop
-    crop_ratio: tuple[float, float] = (3 / 4, 4 / 3)  # torchvision's default, unstated in the paper
-    flip: float = 0.5  # probability of a horizontal flip
-    grayscale: float = 0.2  # probability; needs three channels
-    jitter: tuple[float, float, float, float] = (0.4, 0.4, 0.4, 0.1)  # brightness, contrast, ...
-    jitter_probability: float = 0.8
-    blur: float = 0.1  # probability
-    blur_sigma: tuple[float, float] = (0.1, 2.0)  # VICReg's range, in pixels at 32 x 32
-    rotation: float = 0.0  # largest angle in degrees
-    shear: float = 0.0  # largest horizontal shear
-    shift: float = 0.0  # largest translation as a share of half the image
-    noise: float = 0.0  # standard deviation, in units of the pixel range
-
-
-@dataclass(frozen=True)
-class ViewConfig:
-    """What a view of a sample is (lines 4-5 of Algorithm 1)."""
-
-    n_views: int = 2  # A
-    augmentation: Augmentation = field(default_factory=Augmentation)  # images only
-    n_neighbors: int = 0  # views after the first start from one of that many nearest neighbours
-    metric: str = "euclidean"  # of the neighbours; cosine: the angle as seen from the mean
-    refresh: int = 0  # stage 1: look the neighbours up anew in the features, that many times
-    noise: float = 0.0  # vectors only: deviation, in units of the median neighbour distance
-    # Images through an encoder: neighbors (of the embeddings; what auto means), cached (n_cached
-    # augmented copies, encoded once) or live (augmented and encoded in each step, as in the paper).
-    source: str = "auto"
-    n_cached: int = 4  # V
-
-
-@dataclass(frozen=True)
-class NetworkConfig:
-    """Backbone and heads: x -> h -> z and x -> h -> c."""
-
-    backbone: str = "auto"  # auto | resnet18 | resnet18-imagenet | convnet | mlp | identity
-    width: int = 64  # channels of the first layer, or hidden units of the mlp
-    depth: int = 1  # hidden layers of the mlp
-    dim: int = 128  # d
-    head_width: int = 4096  # NMCE's; the paper says "a few affine layers with non-linearities"
-    head_depth: int = 1  # hidden layers of each head; 0 makes the heads affine
-    head_norm: bool = True  # batch normalisation inside the heads
-
-
-@dataclass(frozen=True)
-class SimCLRConfig:
-    """Chen et al., "A simple framework for contrastive learning", ICML 2020."""
-
-    temperature: float = 0.5  # best for CIFAR-10 (appendix B.9); 0.1 for ImageNet
-    hidden: float = 1.0  # hidden units of the projector, in widths of h
-    dim: int = 128  # its output
-
-
-@dataclass(frozen=True)
-class MoCoConfig:
-    """Chen et al., "Improved baselines with momentum contrastive learning" (MoCo v2), 2020."""
-
-    temperature: float = 0.2
-    queue: int = 4096  # 65536 for ImageNet; a data set smaller than this holds fewer keys
-    ema: float = 0.99  # of the key encoder; 0.999 for ImageNet, whose epochs are longer
-    hidden: float = 1.0
-    dim: int = 128
-
-
-@dataclass(frozen=True)
-class VICRegConfig:
-    """Bardes et al., "VICReg: variance-invariance-covariance regularization", ICLR 2022."""
-
-    invariance: float = 25.0
-    variance: float = 25.0
-    covariance: float = 1.0
-    hidden: float = 4.0  # 8192 beside the 2048 of ResNet-50
-    dim: int = 0  # 0: as wide as the hidden layers
-
-
-@dataclass(frozen=True)
-class BYOLConfig:
-    """Grill et al., "Bootstrap your own latent", NeurIPS 2020."""
-
-    ema: float = 0.996  # at the start; rises to 1 along a cosine
-    hidden: float = 2.0  # 4096 beside the 2048 of ResNet-50, projector and predictor
-    dim: int = 256
-
-
-@dataclass(frozen=True)
-class SwAVConfig:
-    """Caron et al., "Unsupervised learning by contrasting cluster assignments", NeurIPS 2020."""
-
-    temperature: float = 0.1
-    eps: float = 0.05  # entropy in the Sinkhorn-Knopp codes
-    iterations: int = 3
-    prototypes: int = 3000
-    frozen: float = 0.005  # share of the steps with fixed prototypes: the first of 200 epochs
-    small_crops: int = 6  # images only, beside the full views
-    small_size: float = 96 / 224  # side of a small crop as a share of the full side
-    small_scale: tuple[float, float] = (0.05, 0.14)  # share of the area a small crop keeps
-    hidden: float = 1.0
-    dim: int = 128
-
-
-@dataclass(frozen=True)
-class PretrainConfig:
-    """Stage 1, line 1 of Algorithm 1."""
-
-    method: str = "tcr"  # tcr | simclr | moco | vicreg | byol | swav | none | path of an encoder
-    # Methods other than TCR train the backbone with a projector of their own. That many steps of
-    # TCR on the frozen backbone then give the feature head its start for stage 2.
-    head_steps: int = 200
-    head_lr: float = 2e-3  # of these steps, by Adam, whatever the method was trained with
-    simclr: SimCLRConfig = field(default_factory=SimCLRConfig)
-    moco: MoCoConfig = field(default_factory=MoCoConfig)
-    vicreg: VICRegConfig = field(default_factory=VICRegConfig)
-    byol: BYOLConfig = field(default_factory=BYOLConfig)
-    swav: SwAVConfig = field(default_factory=SwAVConfig)
-    eps_sq: float = 0.2
-    # Weight of the mean cosine of two views beside R, per dimension, because R grows with d. The
-    # paper does not print its lambda; NMCE has 30 beside R/2 at d = 128, which is 60 beside R.
-    # As printed in the paper (a sum over samples) it is 60/n.
-    invariance: float = 60 / 128
-    epochs: int = 1000
-    min_steps: int = 0  # small data: at least that many steps
-    max_steps: int = 0  # large data: at most that many steps; 0 is no limit
-    batch_size: int = 1024  # n_b
-    optimizer: str = "lars"  # lars | adam | sgd
-    lr: float = 0.3
-    momentum: float = 0.9
-    weight_decay: float = 1e-4
-    warmup: float = 0.01  # share of the steps; NMCE: 10 epochs
-    accumulate: int = 1  # batches per step, whose gradients are averaged
-    max_norm: float = 0.0  # of the gradient; 0 is no limit
-
-
-JOINTS = ("none", "codes", "stage1")  # what Stage2Config.join may be
-
-
-@dataclass(frozen=True)
-class Stage2Config:
-    """Stage 2, lines 3-9 of Algorithm 1."""
-
-    eps_sq: float = 0.1
-    eta: float = 0.175
-    # The paper does not print T. Its Table 5 spends 17.7 minutes on stage 2, 266.7 on 1000
-    # epochs of stage 1, and Appendix E uses 100 epochs.
-    epochs: int = 100
-    min_steps: int = 0
-    max_steps: int = 0
-    batch_size: int = 1024  # n_b
-    lr: float = 1e-2
-    momentum: float = 0.9
-    weight_decay: float = 5e-4
-    train_backbone: bool = False
-    n_anchors: int = 0  # columns of Gamma sampled for R_c in each step; 0 takes all
-    # Line 10: what blocks of Gamma beyond the clusters asked for are joined by. none: the paper's k
-    # eigenvectors, however many blocks there are; codes: eigenvectors and coding length, both of
-    # this stage; stage1: distance of the features that this stage began with.
-    join: str = "none"
-    tol: float = 1e-3  # of the marginals of Gamma during training; labels use a tighter one
-    accumulate: int = 1  # batches per step, whose gradients are averaged
-    max_norm: float = 0.0  # of the gradient; 0 is no limit
 
 
 @dataclass(frozen=True)
@@ -199,8 +50,9 @@ class Config:
     preset: str = "paper"
     views: ViewConfig = field(default_factory=ViewConfig)
     network: NetworkConfig = field(default_factory=NetworkConfig)
-    pretrain: PretrainConfig = field(default_factory=PretrainConfig)
+    pretrain: Stage1Config = field(default_factory=PretrainConfig)
     stage2: Stage2Config = field(default_factory=Stage2Config)
+    labels: LabelConfig = field(default_factory=LabelConfig)
 
     def override(self, changes: Mapping[str, Any]) -> Config:
         """Return a copy with dotted fields replaced, as in ``{"stage2.eta": 0.1}``.
@@ -213,16 +65,39 @@ class Config:
             config = _replace(config, str(name).split("."), str(name), value)
         return config
 
-    def for_samples(self, n: int) -> Config:
-        """Return a copy for n samples: at most a twentieth of them are near neighbours.
+    def for_problem(self, n: int, n_clusters: int | str = "auto") -> Config:
+        """Return a copy for n samples and k clusters: the table of docs/presets.md.
 
-        In few samples "near" is soon everybody.
+        The presets ``images`` and ``vectors`` depend on k and n. The others only limit the number
+        of neighbours to a small share of the samples.
 
-        >>> PRESETS["images"].for_samples(100).views.n_neighbors
-        5
+        >>> config = PRESETS["vectors"].for_problem(10_000, 200)
+        >>> config.network.dim, config.pretrain.batch_size, config.views.n_neighbors
+        (200, 1500, 5)
         """
-        few = min(self.views.n_neighbors, max(1, n // 20))
-        return self.override({"views.n_neighbors": few})
+        few = {"views.n_neighbors": min(self.views.n_neighbors, max(1, n // 20))}
+        if self.preset not in CALIBRATED:
+            return self.override(few)
+        k = _TYPICAL_K if n_clusters == "auto" else int(n_clusters)
+        # Each cluster needs at least one dimension. With far more dimensions than clusters, stage 1
+        # splits the clusters.
+        dim = max(16, min(2 * k, max(128, k)))
+        batch = max(600, min(10 * k, 1500))  # about ten samples of each cluster
+        # About 45 epochs, more for many clusters, at most the preset's bound.
+        steps = max(150, 45 * n / 600) * max(1.0, k / 20) ** 0.5
+        steps = round(min(steps, self.pretrain.max_steps))
+        # A cluster has dim / k dimensions. With fewer than two, the invariance term needs less
+        # weight.
+        invariance = self.pretrain.invariance * min(1.0, dim / (2 * k))
+        return self.override(few | {
+            "network.dim": dim,
+            "pretrain.batch_size": batch,
+            "pretrain.min_steps": steps,
+            "pretrain.max_steps": steps,
+            "pretrain.invariance": invariance,
+            "stage2.batch_size": batch,
+            "stage2.n_anchors": 0 if dim <= 64 else 256,
+        })  # fmt: skip
 
     def to_dict(self) -> dict[str, Any]:
         """Plain nested dict, ready for JSON."""
@@ -231,7 +106,7 @@ class Config:
     @classmethod
     def from_dict(cls, tree: Mapping[str, Any]) -> Config:
         """Rebuild what :meth:`to_dict` wrote; an unknown field is an error."""
-        config: Config = _build(cls, tree, "config")
+        config: Config = _build(cls(), tree, "config")
         return config
 
 
@@ -244,46 +119,30 @@ def _replace(node: Any, path: list[str], name: str, value: Any) -> Any:
         raise ValueError(f"{name!r} is not a single setting; write it like 'stage2.eta'")
     if len(path) > 1:
         value = _replace(old, path[1:], name, value)
-    elif isinstance(old, tuple) and not (
-        isinstance(value, (tuple, list)) and len(value) == len(old)
-    ):
-        raise ValueError(f"setting {name!r} must be {len(old)} numbers, got {value!r}")
+    elif isinstance(old, tuple):
+        value = tuple(value) if isinstance(value, (tuple, list)) else (value,)
+        if len(value) != len(old) and name != "stage2.sharpness":  # its rule says how many
+            raise ValueError(f"setting {name!r} must be {len(old)} numbers, got {value!r}")
     elif isinstance(old, bool) and not isinstance(value, bool):
         raise ValueError(f"setting {name!r} must be True or False, got {value!r}")
     return replace(node, **{path[0]: value})
 
 
-_PARTS: dict[str, Any] = {
-    "augmentation": Augmentation,
-    "views": ViewConfig,
-    "network": NetworkConfig,
-    "pretrain": PretrainConfig,
-    "simclr": SimCLRConfig,
-    "moco": MoCoConfig,
-    "vicreg": VICRegConfig,
-    "byol": BYOLConfig,
-    "swav": SwAVConfig,
-    "stage2": Stage2Config,
-}
-
-
-def _build(cls: Any, tree: Mapping[str, Any], where: str) -> Any:
-    unknown = set(tree) - {f.name for f in fields(cls)}
+def _build(default: Any, tree: Mapping[str, Any], where: str) -> Any:
+    """A dataclass like ``default`` with the values of a tree."""
+    unknown = set(tree) - {f.name for f in fields(default)}
     if unknown:
         raise ValueError(f"unknown setting {sorted(unknown)[0]!r} in {where}")
     values: dict[str, Any] = {}
     for name, value in tree.items():
-        if name in _PARTS:
-            value = _build(_PARTS[name], value, f"{where}.{name}")
-        elif isinstance(value, list):
-            value = tuple(value)
-        values[name] = value
-    return cls(**values)
+        if is_dataclass(getattr(default, name)):
+            value = _build(getattr(default, name), value, f"{where}.{name}")
+        values[name] = tuple(value) if isinstance(value, list) else value
+    return replace(default, **values)
 
 
-# Small images on a CPU: a small network, mild changes of shape instead of the paper's crops
-# (which leave two or three pixels of an 8 x 8 image) and no mirror, because what is small and
-# gray is often writing. Neighbours as views join the styles of one class.
+# For small images: mild geometric changes instead of the paper's crops, which leave two or three
+# pixels of an 8 x 8 image. No flips, because small grey images are often handwriting.
 _GENTLE = Augmentation(
     crop_scale=(0.55, 1.5),
     flip=0.0,
@@ -295,61 +154,46 @@ _GENTLE = Augmentation(
     noise=0.05,
 )
 
-# Invariance and neighbours for images are where seeds agree most about the clusters of digits, a
-# rule that needs no labels (`unbend reproduce recipe`); stage 1 then ends with R at some 60 % of
-# its maximum d log(1 + 1/eps_sq). Augmentation works against invariance, so vectors, which have
-# none, need more weight; theirs is from trials on the same digits as vectors.
+# Presets whose settings depend on the data, see Config.for_problem. docs/presets.md explains how
+# the constants were chosen.
+CALIBRATED = ("images", "vectors")
+_TYPICAL_K = 32  # assumed for n_clusters="auto"
 _SHORT_STAGE1 = PretrainConfig(
     epochs=60,
-    min_steps=100,
-    max_steps=3000,  # large data need no more steps than this, however long an epoch is
     batch_size=600,
-    optimizer="adam",  # LARS wants larger batches and many more steps
+    optimizer="adam",  # LARS needs larger batches and many more steps
     lr=2e-3,
     warmup=0.2,
     head_steps=60,
-    # A few hundred steps: momentum encoders must follow faster than in a thousand epochs, and
-    # projectors and prototypes are in proportion to the small network and batch.
-    moco=MoCoConfig(ema=0.95, queue=1024),  # keys of the last few steps
-    vicreg=VICRegConfig(hidden=1.0),
-    byol=BYOLConfig(ema=0.95, hidden=1.0, dim=128),
-    swav=SwAVConfig(prototypes=100, small_crops=2, small_size=0.75, small_scale=(0.25, 0.55)),
+    **{name: method.short for name, method in METHODS.items() if method.short is not None},
 )
-# Short and gentle, at a third of the paper's learning rate: digits end at ACC .969 ± .001 over five
-# seeds, against .962 ± .002 after 30 epochs at the whole of it, digits as vectors at .94 against
-# .87. Many more steps drive the features of photographs into fewer blocks than there are groups.
-# From trials with the scores in view.
-_SHORT_STAGE2 = Stage2Config(min_steps=40, max_steps=40, batch_size=600, lr=3e-3, join="codes")
+# Few steps at a third of the paper's learning rate: many more steps collapse the features into
+# fewer blocks than there are groups.
+_SHORT_STAGE2 = Stage2Config(eta="auto", min_steps=40, max_steps=40, batch_size=600, lr=3e-3)
 
 PRESETS: dict[str, Config] = {
     "paper": Config(network=NetworkConfig(backbone="resnet18")),
     "images": Config(
         preset="images",
-        views=ViewConfig(augmentation=_GENTLE, n_neighbors=15),
-        network=NetworkConfig(width=32, dim=64, head_width=256),
-        pretrain=replace(_SHORT_STAGE1, invariance=1.9),
-        stage2=replace(_SHORT_STAGE2, join="stage1"),
+        views=ViewConfig(augmentation=_GENTLE, n_neighbors=5, metric="auto"),
+        network=NetworkConfig(width=16, dim=64, head_width=256),
+        # Augmented views need less weight on invariance than vectors, which have none.
+        pretrain=replace(_SHORT_STAGE1, invariance=1.9, max_steps=300),
+        stage2=_SHORT_STAGE2,
+        labels=LabelConfig(join="auto"),
     ),
+    # Vectors of any kind: tables, pixels, embeddings of a pre-trained encoder.
     "vectors": Config(
         preset="vectors",
-        views=ViewConfig(n_neighbors=15),
-        network=NetworkConfig(backbone="mlp", width=256, dim=64, head_width=256),
-        pretrain=replace(_SHORT_STAGE1, invariance=4.7),
-        stage2=_SHORT_STAGE2,
-    ),
-    # What a pre-trained encoder gives. Stage 1 is longer and eta small, from trials on CIFAR-10's
-    # test images with the scores in view; agreement of seeds alone would have left stage 2 out
-    # altogether (.94, against .89 with these 40 steps).
-    "embeddings": Config(
-        preset="embeddings",
-        views=ViewConfig(n_neighbors=15, metric="cosine"),
+        views=ViewConfig(n_neighbors=5, metric="auto"),
         network=NetworkConfig(backbone="mlp", width=256, dim=64, head_width=256),
         pretrain=replace(_SHORT_STAGE1, invariance=4.7, max_steps=800),
-        stage2=replace(_SHORT_STAGE2, eta=0.1),
+        stage2=_SHORT_STAGE2,
+        labels=LabelConfig(join="auto"),
     ),
-    # Appendix B.1: two heads of 100 hidden neurons on the samples themselves, d = D = 3. With
-    # three dimensions R is at most 3 log(1 + 1/eps_sq) = 5.4, so the weight beside it is small;
-    # and codes have no room to gather, so a curve needs a wide eta to stay one group.
+    # Appendix B.1: two heads of 100 hidden neurons on the samples themselves, d = D = 3. In three
+    # dimensions R is at most 3 log(1 + 1/eps_sq) = 5.4, so the invariance weight is small. Codes
+    # cannot concentrate much either, so a curve needs a large eta to stay one group.
     "simulation": Config(
         preset="simulation",
         views=ViewConfig(noise=1.0),
@@ -363,3 +207,130 @@ PRESETS: dict[str, Config] = {
 def preset_for(shape: tuple[int, ...]) -> str:
     """Name of the preset that ``"auto"`` means for samples of this shape."""
     return "images" if len(shape) == 3 else "vectors"
+
+
+def settings_in(node: Any, prefix: str = "") -> Iterator[tuple[str, Field[Any], Any]]:
+    """Dotted name, field and value of every setting of a config."""
+    for f in fields(node):
+        value = getattr(node, f.name)
+        if is_dataclass(value):
+            yield from settings_in(value, f"{prefix}{f.name}.")
+        else:
+            yield prefix + f.name, f, value
+
+
+def setting(name: str) -> Field[Any]:
+    """The field of a setting by its dotted name, with its rule in the metadata."""
+    return next(f for found, f, _ in settings_in(Config()) if found == name)
+
+
+def check_config(config: Config) -> None:
+    """Raise ValueError for the first setting that breaks its rule."""
+    for name, f, value in settings_in(config):
+        if "rule" in f.metadata:
+            check_rule(f"setting {name!r}", value, f.metadata["rule"], "leave it out")
+    if config.pretrain.method != "none" and config.views.n_views < 2:
+        raise ValueError(
+            f"stage 1 compares views of a sample and needs n_views >= 2, got "
+            f"{config.views.n_views}; take 2, or pretrain='none'"
+        )
+
+
+# The settings that each parameter of MLC and its peers sets, if it is given.
+PARAMETERS: dict[str, tuple[str, ...]] = {
+    "dim": ("network.dim",),
+    "backbone": ("network.backbone",),
+    "n_views": ("views.n_views",),
+    "n_neighbors": ("views.n_neighbors",),
+    "views": ("views.source",),
+    "pretrain": ("pretrain.method",),
+    "pretrain_epochs": ("pretrain.epochs",),
+    "epochs": ("stage2.epochs",),
+    "batch_size": ("pretrain.batch_size", "stage2.batch_size"),
+    "eta": ("stage2.eta",),
+    "eps_sq": ("stage2.eps_sq",),
+    "train_backbone": ("stage2.train_backbone",),
+    "label_method": ("labels.method",),
+    "max_clusters": ("labels.max_clusters",),
+}
+
+
+def resolve(
+    shape: tuple[int, ...],
+    n: int,
+    n_clusters: int | str = "auto",
+    *,
+    preset: str = "auto",
+    published: Mapping[str, Any] | None = None,
+    adapted: Mapping[str, Any] | None = None,
+    given: Mapping[str, Any] | None = None,
+    settings: Mapping[str, Any] | None = None,
+) -> Config:
+    """Resolve a call to a checked config; the only function that does so.
+
+    Parameters
+    ----------
+    shape : tuple of int
+        Of one sample as the network gets it: (p,) or (c, h, w).
+    n : int
+        Number of samples.
+    n_clusters : int or "auto"
+        k. It sets width, batch size and length in the calibrated presets.
+    preset : str
+        A name of :data:`PRESETS`, or ``"auto"`` for the one that fits the shape.
+    published, adapted : mapping, optional
+        A method's own settings over the preset ``"paper"``, and over the others.
+    given : mapping, optional
+        Settings from the caller's parameters, by dotted name.
+    settings : mapping, optional
+        Settings that the caller gave by dotted name; no setting may be in both.
+    """
+    check_rule("`preset`", preset, one_of("auto", *PRESETS))
+    name = preset_for(shape) if preset == "auto" else preset
+    own = dict((published if name == "paper" else adapted) or {})
+    given, settings = dict(given or {}), dict(settings or {})
+    twice = sorted({*given} & {*settings})
+    if twice:
+        raise ValueError(f"setting {twice[0]!r} is given twice; leave one of them out")
+    config = PRESETS[name].override(own).for_problem(n, n_clusters)
+    backbone = resolve_backbone(config.network.backbone, shape)
+    own |= {"network.backbone": backbone, **_saved_backbone(given, settings)}
+    asked = {**own, **given, **settings}
+    for stage in ("pretrain", "stage2"):  # epochs that are given override the step limits
+        if f"{stage}.epochs" in asked:
+            asked = {f"{stage}.min_steps": 0, f"{stage}.max_steps": 0, **asked}
+    config = as_published(config.override(asked), asked)
+    check_config(config)
+    return config
+
+
+def _saved_backbone(given: Mapping[str, Any], settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Network settings of the saved encoder that stage 1 starts from, if there is one."""
+    method = {**given, **settings}.get("pretrain.method")
+    if not isinstance(method, str) or not is_path(method):
+        return {}
+    saved = read_saved_encoder(method).config
+    return {f"network.{name}": getattr(saved, name) for name in ("backbone", "width", "depth")}
+
+
+def as_published(config: Config, asked: Collection[str] = ()) -> Config:
+    """A config of the preset "paper" with the published training of its method of stage 1.
+
+    Other presets have their own training for short runs and do not change. Neither do the
+    settings in ``asked``, by dotted name. If ``asked`` has the optimiser, nothing changes.
+
+    >>> config = as_published(PRESETS["paper"].override({"pretrain.method": "moco"}))
+    >>> config.pretrain.optimizer, config.pretrain.lr
+    ('sgd', 0.12)
+    """
+    stage = config.pretrain
+    training = METHODS[stage.method].published if stage.method in METHODS else None
+    if config.preset != "paper" or training is None or "pretrain.optimizer" in asked:
+        return config
+    changes = {
+        "pretrain.optimizer": training.optimizer,
+        "pretrain.lr": training.rate(stage.batch_size * stage.accumulate),
+        "pretrain.weight_decay": training.weight_decay,
+        "pretrain.warmup": training.warmup,
+    }
+    return config.override({name: v for name, v in changes.items() if name not in asked})

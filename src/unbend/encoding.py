@@ -1,4 +1,4 @@
-"""Images through a frozen encoder: their embeddings, their views, and the encoder found again."""
+"""Compute embeddings and views of images with a frozen encoder, and restore saved encoders."""
 
 from __future__ import annotations
 
@@ -13,21 +13,22 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from unbend.config import ViewConfig
-from unbend.data import Scaling, ViewSampler, as_array
-from unbend.data.embeddings import EmbeddingCache, hash_samples
-from unbend.data.encoded_views import CachedViews, LiveViews, augmented, policy_fingerprint
-from unbend.data.kept_neighbors import KeptNeighbors
-from unbend.data.places import default_cache_dir
+from unbend.disk import check_whole, default_cache_dir, hash_samples
 from unbend.networks import Encoder, load_encoder
 from unbend.progress import Progress, Tick, silent
+from unbend.samples import Scaling, ViewSampler, as_array
+from unbend.samples.embedding_cache import EmbeddingCache
+from unbend.samples.encoded_views import CachedViews, LiveViews, augmented, policy_fingerprint
+from unbend.samples.neighbor_cache import NeighborCache
 
 __all__ = ["EncodedImages", "embed_images", "open_cache", "restore_encoder"]
 
-_PART = 512  # images augmented at a time when nothing is kept on disk
+_RECORD = ("name", "fingerprint", "resolution", "pooling", "mean", "std")  # saved fields
+_PART = 512  # images augmented at a time without a cache
 
 
 def open_cache(folder: str | Path | None = "auto") -> EmbeddingCache | None:
-    """The cache of embeddings in a folder; ``"auto"`` is the user's, None is no cache."""
+    """The embedding cache in a folder; ``"auto"`` is the user's cache, None disables it."""
     if folder is None:
         return None
     return _cache_in(str(default_cache_dir() / "embeddings" if folder == "auto" else folder))
@@ -35,7 +36,7 @@ def open_cache(folder: str | Path | None = "auto") -> EmbeddingCache | None:
 
 @lru_cache(maxsize=8)
 def _cache_in(folder: str) -> EmbeddingCache:
-    """One for all who use the folder: it remembers what is where."""
+    """Share one cache object per folder, because it keeps an index in memory."""
     return EmbeddingCache(folder)
 
 
@@ -56,7 +57,7 @@ def embed_images(
 
 
 class EncodedImages:
-    """Images of a fit, their embeddings and what views of them are.
+    """The images of a fit, with their embeddings and views.
 
     Parameters
     ----------
@@ -64,7 +65,7 @@ class EncodedImages:
     images : array of shape (n, h, w) or (n, c, h, w)
         uint8, or float in [0, 1].
     cache : EmbeddingCache, optional
-        Not used for an encoder that cannot be told from others.
+        Not used if the encoder has no reliable fingerprint.
     hashes : sequence of str, optional
     """
 
@@ -92,17 +93,17 @@ class EncodedImages:
 
     @property
     def hashes(self) -> Sequence[str]:
-        """Content of each image."""
+        """Content hash of each image."""
         if self._hashes is None:
             self._hashes = hash_samples(self.images)
         return self._hashes
 
     def views(self, config: ViewConfig, scaling: Scaling) -> Callable[..., ViewSampler]:
-        """What makes the views of Algorithm 1 from scaled embeddings, config and generator."""
-        # Neighbours are kept where embeddings are.
+        """Factory for the views of Algorithm 1 from scaled embeddings, config and generator."""
+        # Neighbours are cached next to the embeddings.
         kept: dict[str, Any] = {}
         if self.cache is not None:
-            kept["search"] = KeptNeighbors(self.cache.neighbors)
+            kept["search"] = NeighborCache(self.cache.neighbors)
         if config.source == "cached":
             return partial(CachedViews, bank=self._bank(config, scaling), **kept)
         if config.source == "live":
@@ -130,11 +131,12 @@ class EncodedImages:
     def _get(
         self, key: str, stage: str, draw: Callable[[NDArray[np.int64]], Any]
     ) -> NDArray[np.float32]:
-        """Vectors of what ``draw`` makes of all images, from the cache where it has them."""
+        """Vectors of all images after ``draw``, from the cache if possible."""
         n, done = len(self.images), 0
 
         def encode(part: NDArray[np.int64]) -> NDArray[np.float32]:
             nonlocal done
+            check_whole(self.images)
             total = n if self.cache is None else self.cache.encoded
 
             def shifted(tick: Tick) -> None:
@@ -151,7 +153,12 @@ class EncodedImages:
 
 
 def restore_encoder(record: Mapping[str, Any], given: Any, device: str) -> Encoder:
-    """The encoder of a saved model; one with other weights or preprocessing is refused."""
+    """Restore the encoder of a saved model; raise if its weights or preprocessing differ."""
+    missing = [key for key in _RECORD if key not in record]
+    if missing:
+        raise ValueError(
+            f"the record of the encoder in this model lacks {missing[0]!r}; fit and save it again"
+        )
     name = str(record["name"])
     if given is None and name.startswith("callable:"):
         raise ValueError(

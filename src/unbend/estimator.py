@@ -1,8 +1,10 @@
-"""MLC, the scikit-learn front door."""
+"""MLC, the scikit-learn estimator, and load."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,46 +19,29 @@ from sklearn.base import (
 )
 from sklearn.utils import estimator_html_repr
 from sklearn.utils.validation import check_is_fitted
-from torch import Tensor
+from torch import Tensor, nn
 
-from unbend.algorithm import solve
-from unbend.config import PRESETS, Config, preset_for
-from unbend.data import Scaling, check_samples, prepare
+from unbend.algorithm import Objective, mlc_objective, solve
+from unbend.begin import begin
+from unbend.config import Config, check_config, resolve
 from unbend.devices import make_fabric
 from unbend.encoding import EncodedImages, embed_images, open_cache, restore_encoder
 from unbend.functional import coding_rate
 from unbend.labels import LabelModel, ModelSelection
-from unbend.networks import Encoder, build_network, load_encoder, resolve_backbone
-from unbend.networks.encoders.own import read_own
+from unbend.networks import GIVEN, Encoder, build_network, load_encoder
 from unbend.networks.network import Output
 from unbend.notebook import fitted_card
-from unbend.parameters import check_config, check_parameters, seed_of
-from unbend.pretrain import as_published, is_path
-from unbend.progress import Progress, console_progress, silent
+from unbend.parameters import check_parameters, hook_name, seed_of, settings_of
+from unbend.progress import Callback, Progress, console_progress, silent
 from unbend.runs import read_model, write_model
+from unbend.samples import NeighborChoice, Scaling, ViewSampler, check_samples, prepare
 from unbend.training import Checkpoints
 
 __all__ = ["MLC", "Assessment", "load"]
 
-# Parameters that override a field of the preset when they are not None.
-_OVERRIDES = {
-    "dim": ("network.dim",),
-    "backbone": ("network.backbone",),
-    "n_views": ("views.n_views",),
-    "n_neighbors": ("views.n_neighbors",),
-    "views": ("views.source",),
-    "pretrain": ("pretrain.method",),
-    "pretrain_epochs": ("pretrain.epochs",),
-    "epochs": ("stage2.epochs",),
-    "batch_size": ("pretrain.batch_size", "stage2.batch_size"),
-    "eta": ("stage2.eta",),
-    "eps_sq": ("stage2.eps_sq",),
-    "train_backbone": ("stage2.train_backbone",),
-}
-
 
 class Assessment(NamedTuple):
-    """All that a model says about some samples, a row each."""
+    """Predictions of a model for some samples, one row each."""
 
     labels: NDArray[np.int64]
     probabilities: NDArray[np.float64]
@@ -75,15 +60,16 @@ class MLC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseE
     ----------
     n_clusters : int or "auto", default="auto"
         Number of clusters, or let the spectrum of the learned membership decide.
-    preset : {"auto", "images", "vectors", "embeddings", "paper"}, default="auto"
-        Where every knob that is not given here comes from. ``"auto"`` takes ``"images"`` or
-        ``"vectors"`` by the shape of X, or ``"embeddings"`` with an encoder; ``"paper"`` is the
-        paper's setting, made for a GPU.
+    preset : {"auto", "images", "vectors", "paper"}, default="auto"
+        The source of all settings that are not given here. ``"auto"`` takes ``"images"`` or
+        ``"vectors"`` by the shape of X; embeddings of an encoder are vectors. ``"paper"`` has the
+        paper's settings, made for a GPU.
     dim : int, optional
         d, the dimension of the features.
-    backbone : str, optional
+    backbone : str or Module, optional
         ``"resnet18"``, ``"resnet18-imagenet"``, ``"convnet"``, ``"mlp"``, ``"identity"`` or
-        ``"auto"``.
+        ``"auto"``; or a module from scaled samples (b, ...) to vectors (b, w), of which a copy is
+        trained. Its weights are saved with the model, its code is not: give it to :func:`load`.
     n_views : int, optional
         A, the views of a sample in each step.
     n_neighbors : int, optional
@@ -97,8 +83,9 @@ class MLC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseE
         Length of stage 1 and of stage 2.
     batch_size : int, optional
         n_b, for both stages.
-    eta : float, optional
-        η, the weight of entropy in the membership.
+    eta : float or "auto", optional
+        η, the weight of entropy in the membership. ``"auto"``, the default of ``"images"`` and
+        ``"vectors"``, calibrates it to the number of clusters after stage 1.
     eps_sq : float, optional
         ε² of stage 2.
     train_backbone : bool, optional
@@ -107,9 +94,18 @@ class MLC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseE
         Images go through this frozen network first, as in ``"lite2"``, ``"hf:NAME"`` or the file
         of a checkpoint; see :func:`unbend.networks.load_encoder`. The model then takes images in
         ``predict`` and the like, too.
-    views : {"auto", "neighbors", "cached", "live"}, optional
+    views : {"auto", "neighbors", "cached", "live"} or callable, optional
         With an encoder: near neighbours among the embeddings (what ``"auto"`` means), augmented
         copies that are encoded once, or images augmented and encoded in each step as in the paper.
+        A callable ``views(x, generator)`` takes the place of augmentation and noise: it returns a
+        random variant of each scaled sample of x (b, ...).
+    objective : callable, optional
+        What stage 2 minimises, in place of :func:`unbend.algorithm.mlc_objective`:
+        ``objective(Z, C, config, generator)`` returns :class:`unbend.training.Terms` from the
+        features and codes of a batch, both (A, b, d).
+    callbacks : list of callable, optional
+        Each is called with a :class:`~unbend.progress.Tick` before the first step of a stage and
+        after every step; ``tick.network`` is the network. Numbers that it returns are shown.
     cache_dir : path or None, default="auto"
         Where embeddings are kept so that no image is encoded twice; ``"auto"`` is a folder in
         the user's cache, None keeps nothing.
@@ -141,6 +137,11 @@ class MLC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseE
         How the number of clusters was chosen, with ``n_clusters="auto"``.
     merge_tree_ : ndarray of shape (n_clusters_ - 1, 4)
         Which clusters merge next, as a SciPy linkage.
+    labelling_ : list of dict
+        The labellings that were compared, the one that was kept first, each with the share of the
+        coding rate that it explains and the size of its smallest cluster.
+    neighbors_ : NeighborChoice
+        The metric of the neighbours, and λ_k of the other metrics' graphs.
     eigenvalues_ : ndarray
         Leading spectrum of the membership.
     outlier_threshold_ : float
@@ -174,18 +175,20 @@ class MLC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseE
         *,
         preset: str = "auto",
         dim: int | None = None,
-        backbone: str | None = None,
+        backbone: str | nn.Module | None = None,
         n_views: int | None = None,
         n_neighbors: int | None = None,
         pretrain: str | Path | None = None,
         pretrain_epochs: int | None = None,
         epochs: int | None = None,
         batch_size: int | None = None,
-        eta: float | None = None,
+        eta: float | str | None = None,
         eps_sq: float | None = None,
         train_backbone: bool | None = None,
         encoder: Any = None,
-        views: str | None = None,
+        views: str | Callable[[Tensor, torch.Generator], Tensor] | None = None,
+        objective: Objective | None = None,
+        callbacks: Sequence[Callback] | None = None,
         cache_dir: str | Path | None = "auto",
         settings: dict[str, Any] | None = None,
         max_clusters: int | None = None,
@@ -210,6 +213,8 @@ class MLC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseE
         self.train_backbone = train_backbone
         self.encoder = encoder
         self.views = views
+        self.objective = objective
+        self.callbacks = callbacks
         self.cache_dir = cache_dir
         self.settings = settings
         self.max_clusters = max_clusters
@@ -251,7 +256,7 @@ class MLC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseE
             checkpoints = Checkpoints(checkpoints)
         try:
             return self._fit(X, checkpoints, progress)
-        except BaseException:  # also an interrupt: the model is then what it was before
+        except BaseException:  # including interrupts: restore the model
             self.__dict__.clear()
             self.__dict__.update(before)
             raise
@@ -267,32 +272,33 @@ class MLC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseE
             self._check_counts(len(array))
             samples, self._scaling = prepare(array)
             self.config_ = self._resolve(self._scaling.shape, len(array))
-            check_config(self.config_)
-            views = {} if encoded is None else self._encoded_views(encoded)
-            solution = solve(
+            run = begin(
                 samples,
-                self.n_clusters,
                 self.config_,
                 seed=self._seed(checkpoints),
                 fabric=make_fabric(self.device, self.precision),
+                n_clusters=self.n_clusters,
                 progress=progress,
-                label_method=self.label_method,
-                max_clusters=self.max_clusters,
                 checkpoints=checkpoints,
-                **views,
+                callbacks=self.callbacks or (),
+                make_views=self._make_views(encoded),
+                backbone=self.backbone if isinstance(self.backbone, nn.Module) else None,
             )
+            solution = solve(run, self.n_clusters, objective=self.objective or mlc_objective)
+        self.config_, self.neighbors_ = solution.config, run.neighbors
         self._network = solution.network
+        self._fit_output = solution.output, _float_dtype(array)
         self.history_ = solution.history
         self._adopt(solution.labels)
         return self
 
     def _encode_images(self, X: Any, progress: Progress) -> EncodedImages | None:
-        """Load the encoder, if there is one, and encode; what cannot be is said before the work."""
+        """Load the encoder, if there is one, and encode; raise on invalid options before that."""
         self._encoder: Encoder | None = None
         self._encoder_record: dict[str, Any] | None = None
         if self.encoder is None:
             source = self.views or (self.settings or {}).get("views.source", "auto")
-            if source != "auto":
+            if source != "auto" and not callable(source):
                 raise ValueError(
                     f"`views` of MLC is for images through an encoder, got {source!r} without "
                     "one; try encoder='lite2'"
@@ -303,7 +309,7 @@ class MLC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseE
             return X
         if hasattr(X, "__len__"):
             self._check_counts(len(X))
-            check_config(self._resolve((1,), len(X)))  # its width is not known yet
+            self._resolve((1,), len(X))  # its width is not known yet
         self._encoder = load_encoder(self.encoder, device=self.device)
         encoded = EncodedImages(
             self._encoder, X, cache=open_cache(self.cache_dir), progress=progress
@@ -311,10 +317,20 @@ class MLC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseE
         self._encoder_record = self._encoder.describe()
         return encoded
 
-    def _encoded_views(self, encoded: EncodedImages) -> dict[str, Any]:
-        if self.config_.views.source == "auto":
-            self.config_ = self.config_.override({"views.source": "neighbors"})
-        return {"make_views": encoded.views(self.config_.views, self._scaling)}
+    def _make_views(self, encoded: EncodedImages | None) -> Callable[..., ViewSampler]:
+        make: Callable[..., ViewSampler] = ViewSampler
+        if encoded is not None:
+            make = encoded.views(self.config_.views, self._scaling)
+        return partial(make, vary=self.views) if callable(self.views) else make
+
+    def fit_transform(self, X: Any, y: Any = None, **fit_params: Any) -> NDArray[np.floating]:
+        """Fit, and return the features of X, which fit has computed already."""
+        output, dtype = self.fit(X, y, **fit_params)._fit_output
+        return output.Z.numpy().astype(dtype, copy=False)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """All but Z and C of the fitted samples: a pickled model is as small as a saved one."""
+        return {k: v for k, v in super().__getstate__().items() if k != "_fit_output"}
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "_label_model")
@@ -329,7 +345,7 @@ class MLC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseE
         return fitted_card(type(self).__name__, sizes, self.history_, chosen) + diagram
 
     def _check_counts(self, n: int) -> None:
-        """Numbers of clusters that cannot be had are refused before any training."""
+        """Raise on an impossible number of clusters before training."""
         if self.n_clusters != "auto":
             if int(self.n_clusters) > n:
                 raise ValueError(
@@ -353,33 +369,24 @@ class MLC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseE
         self.n_clusters_ = labels.n_clusters
         self.eigenvalues_ = labels.eigenvalues
         self.merge_tree_ = labels.merge_tree
+        self.labelling_ = [dict(row) for row in labels.candidates]
         self.model_selection_: ModelSelection | None = labels.selection
         self.outlier_threshold_ = labels.outlier_threshold
         self._n_features_out = self.config_.network.dim
 
     def _resolve(self, shape: tuple[int, ...], n: int) -> Config:
-        name = self.preset
-        if name == "auto":
-            name = preset_for(shape) if self.encoder is None else "embeddings"
-        config = PRESETS[name].for_samples(n)
-        backbone = resolve_backbone(config.network.backbone, shape)
-        config = config.override({"network.backbone": backbone})
-        if self.pretrain is not None and is_path(str(self.pretrain)):
-            saved = read_own(self.pretrain).config  # its backbone fits no other network
-            config = config.override(
-                {f"network.{k}": getattr(saved, k) for k in ("backbone", "width", "depth")}
-            )
-        changes = {
-            field: str(self.pretrain) if name == "pretrain" else getattr(self, name)
-            for name, targets in _OVERRIDES.items()
-            for field in targets
-            if getattr(self, name) is not None
-        }
-        twice = set(changes) & set(self.settings or {})
-        if twice:
-            raise ValueError(f"setting {sorted(twice)[0]!r} is given twice; leave one of them out")
-        config = config.override(changes).override(self.settings or {})
-        return as_published(config, {*changes, *(self.settings or {})})
+        encoded = self.encoder is not None
+        config = resolve(
+            shape,
+            n,
+            self.n_clusters,
+            preset="vectors" if encoded and self.preset == "auto" else self.preset,
+            given=settings_of(self),
+            settings=self.settings,
+        )
+        if encoded and config.views.source == "auto":
+            config = config.override({"views.source": "neighbors"})
+        return config
 
     def _seed(self, checkpoints: Checkpoints | None = None) -> int:
         if self.random_state is None:
@@ -415,7 +422,27 @@ class MLC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseE
 
     def assess(self, X: Any) -> Assessment:
         """Labels, probabilities, outlier scores and features of samples in one pass."""
-        output, dtype = self._encode(X)
+        return self._assess(*self._encode(X))
+
+    @property
+    def holds_fit_output(self) -> bool:
+        """Whether :meth:`assess_fitted` can be called: after fit, not after load or unpickling."""
+        return hasattr(self, "_fit_output")
+
+    def assess_fitted(self, rows: slice = slice(None)) -> Assessment:
+        """What :meth:`assess` gives for (some rows of) the fitted samples, without encoding again.
+
+        ``fit`` keeps Z and C in memory for this. They are neither saved nor pickled.
+        """
+        check_is_fitted(self)
+        if not self.holds_fit_output:
+            raise ValueError(
+                "a loaded model does not hold the samples of fit; pass them, as in assess(X)"
+            )
+        output, dtype = self._fit_output
+        return self._assess(Output(output.Z[rows], output.C[rows]), dtype)
+
+    def _assess(self, output: Output, dtype: np.dtype[Any]) -> Assessment:
         probabilities = self._label_model.predict_proba(output.C)
         return Assessment(
             probabilities.argmax(axis=1),
@@ -447,8 +474,7 @@ class MLC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseE
     def _encode(self, X: Any) -> tuple[Output, np.dtype[Any]]:
         check_is_fitted(self)
         array = check_samples(self, self._embedded(X), self._scaling)
-        dtype = array.dtype if array.dtype.kind == "f" else np.dtype(np.float64)
-        return self._network.encode(self._scaling.apply(array)), dtype
+        return self._network.encode(self._scaling.apply(array)), _float_dtype(array)
 
     def _embedded(self, X: Any) -> Any:
         """Samples as the network takes them: images of a model with an encoder go through it."""
@@ -469,21 +495,32 @@ class MLC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseE
         tensors = {f"network.{k}": v for k, v in self._network.state_dict().items()}
         tensors |= {f"labels.{k}": v for k, v in label_tensors.items()}
         params = {k: v for k, v in self.get_params().items() if k != "random_state"}
-        # A path or a name is kept; what else an encoder may be is found again by its record.
-        for name in ("encoder", "cache_dir", "pretrain"):
+        hooks = {k: params[k] for k in ("backbone", "views", "objective") if callable(params[k])}
+        # A path or a name is kept; an encoder of another kind is found again by its record.
+        for name in ("encoder", "pretrain", "backbone", "views", "objective"):
             params[name] = str(params[name]) if isinstance(params[name], (str, Path)) else None
+        params["callbacks"] = None
+        # Where to write is never taken from a model.
+        params["cache_dir"] = None if self.cache_dir is None else "auto"
         values = {
             "unbend": __version__,
             "params": params,
             "config": self.config_.to_dict(),
             "scaling": self._scaling.to_dict(),
             "encoder": self._encoder_record,
+            "hooks": {name: hook_name(hook) for name, hook in hooks.items()},
             "labels": label_values,
+            "neighbors": self.neighbors_.to_dict(),
             "history": self.history_,
             "n_features_in": self.n_features_in_,
             "feature_names_in": getattr(self, "feature_names_in_", np.array([])).tolist(),
         }
         write_model(path, tensors, values)
+
+
+def _float_dtype(array: NDArray[Any]) -> np.dtype[Any]:
+    """Features have the dtype of the samples where that is floating point."""
+    return array.dtype if array.dtype.kind == "f" else np.dtype(np.float64)
 
 
 # What wrong values in a file from others can raise.
@@ -494,15 +531,25 @@ _DAMAGE = (
 _DEEPEST = 100  # layers; no preset comes near
 
 
-def load(path: str | Path, *, encoder: Any = None) -> MLC:
+def load(path: str | Path, *, encoder: Any = None, backbone: nn.Module | None = None) -> MLC:
     """Load a model that :meth:`MLC.save` wrote. Nothing in the files is executed.
 
     A model with an encoder loads it when it first sees images. ``encoder`` gives it again, where
-    it was a callable or has moved; one with other weights is refused.
+    it was a callable or has moved; one with other weights is refused. ``backbone`` gives the code
+    of a backbone that was a module; it gets the saved weights.
     """
     tensors, values = read_model(path)
+    name = str((values.get("hooks") or {}).get("backbone", ""))
+    if name.startswith(GIVEN) != (backbone is not None):
+        raise ValueError(
+            f"{str(path)!r} has a backbone of its own: leave `backbone` out"
+            if backbone is not None
+            else f"the backbone of {str(path)!r} was a module of class "
+            f"{name.removeprefix(GIVEN)!r}, of which only the weights are saved; give it again: "
+            "load(path, backbone=...)"
+        )
     try:
-        model = _rebuild(tensors, values)
+        model = _rebuild(tensors, values, backbone)
         model.encoder = model.encoder if encoder is None else encoder
         return model
     except _DAMAGE as error:
@@ -510,8 +557,10 @@ def load(path: str | Path, *, encoder: Any = None) -> MLC:
         raise ValueError(f"{str(path)!r} is not a model of this version: {reason}") from error
 
 
-def _rebuild(tensors: dict[str, Tensor], values: dict[str, Any]) -> MLC:
+def _rebuild(tensors: dict[str, Tensor], values: dict[str, Any], backbone: nn.Module | None) -> MLC:
     model = MLC(**values["params"])
+    # Whoever made the file must not choose where this machine writes
+    model.cache_dir = None if model.cache_dir is None else "auto"
     model.config_ = Config.from_dict(values["config"])
     model._scaling = Scaling.from_dict(values["scaling"])
     model._encoder, model._encoder_record = None, values.get("encoder")
@@ -519,8 +568,10 @@ def _rebuild(tensors: dict[str, Tensor], values: dict[str, Any]) -> MLC:
     check_config(model.config_)
     if max(model.config_.network.depth, model.config_.network.head_depth) > _DEEPEST:
         raise ValueError(f"a network deeper than {_DEEPEST} layers")
-    with torch.device("meta"):  # sizes in a file from others reserve no memory
-        network = build_network(model._scaling.shape, model.config_.network, seed=0)
+    # Sizes in a file from others reserve no memory; the caller's own module runs as it is.
+    with torch.device("meta") if backbone is None else nullcontext():
+        network = build_network(model._scaling.shape, model.config_.network, 0, backbone)
+    model.backbone = model.backbone if backbone is None else backbone
     weights = {
         k.removeprefix("network."): v for k, v in tensors.items() if k.startswith("network.")
     }
@@ -529,6 +580,9 @@ def _rebuild(tensors: dict[str, Tensor], values: dict[str, Any]) -> MLC:
     network.load_state_dict(weights, assign=True)
     model._network = network.eval()
     labels = {k.removeprefix("labels."): v for k, v in tensors.items() if k.startswith("labels.")}
+    model.neighbors_ = NeighborChoice.from_dict(
+        values.get("neighbors", {"metric": model.config_.views.metric, "scores": {}})
+    )
     model.history_ = values["history"]
     model.n_features_in_ = values["n_features_in"]
     if values["feature_names_in"]:

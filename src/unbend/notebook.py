@@ -1,4 +1,4 @@
-"""A small card for notebooks: what a fitted model found, above scikit-learn's own diagram."""
+"""A summary card of a fitted model for notebooks, above scikit-learn's own diagram."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ _MOST_BARS = 60
 def fitted_card(
     name: str, sizes: Sequence[int], history: Sequence[Mapping[str, Any]], chosen: str | None = None
 ) -> str:
-    """HTML with k, a bar per cluster, the last stage and its rates.
+    """HTML with k, one bar per cluster, the last stage and its rates.
 
-    Colours are inherited, so that the card fits light and dark notebooks.
+    Colours are inherited, so the card works in light and dark notebooks.
 
     >>> "3 clusters" in fitted_card("MLC", [5, 3, 2], [])
     True

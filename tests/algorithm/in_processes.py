@@ -69,7 +69,7 @@ def report(**options: object) -> dict:
 
 
 def main(folder: Path) -> None:
-    make_fabric("cpu", processes=2)
+    make_fabric("cpu")
     results = {"toy": toy(9)} | {name: report(**case) for name, case in CASES.items()}
     kept = folder / "kept"
     results["kept"] = report(path=kept, every=60.0)

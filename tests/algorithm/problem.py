@@ -10,6 +10,7 @@ import torch
 from sklearn.datasets import load_digits
 
 from unbend.algorithm import Solution, solve
+from unbend.begin import begin
 from unbend.config import PRESETS, Config
 from unbend.devices import make_fabric
 from unbend.training import Checkpoints
@@ -29,6 +30,7 @@ def config(kind: str = "vectors", **changes: object) -> Config:
         "stage2.batch_size": 25,
         "stage2.n_anchors": 10,
         "pretrain.max_steps": STEPS,
+        "stage2.min_steps": 0,
         "stage2.max_steps": STEPS,
     }
     return PRESETS[kind].override({**short, **changes})
@@ -44,17 +46,17 @@ def run(
 ) -> Solution:
     """Run it, with a checkpoint after every step where there is a path."""
     changes = options.pop("changes", {})
-    every, shelf = options.pop("every", 0.0), options.pop("shelf", None)
-    checkpoints = None if path is None else Checkpoints(path, every=every, shelf=shelf)
-    return solve(
+    every, stage1 = options.pop("every", 0.0), options.pop("stage1", None)
+    checkpoints = None if path is None else Checkpoints(path, every=every, stage1=stage1)
+    begun = begin(
         samples(kind, n),
-        3,
         config(kind, **changes),
         seed=options.pop("seed", 0),
         fabric=make_fabric("cpu", options.pop("precision", "32-true")),
         checkpoints=checkpoints,
         **options,
     )
+    return solve(begun, 3)
 
 
 def fingerprint(solution: Solution) -> str:

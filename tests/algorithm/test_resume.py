@@ -11,10 +11,9 @@ import torch
 from tests.algorithm.problem import STEPS, fingerprint, run, samples
 
 from unbend import algorithm
-from unbend.algorithm import Watching
 from unbend.exceptions import CollapseWarning, UnbendWarning
-from unbend.progress import Tick
-from unbend.training import Checkpoints, Shelf
+from unbend.progress import Tick, every
+from unbend.training import Checkpoints, Stage1Cache
 
 # Settings under which more than weights and momenta must come back.
 KINDS = {
@@ -41,6 +40,15 @@ def _options(kind: str) -> dict:
     return dict(KINDS[kind])
 
 
+STAGES = ("stage 1", "stage 2", "stage 2, eta 2")
+
+
+def first_step(seen: list[Tick]) -> tuple[str, int]:
+    """Where training went on."""
+    tick = next(tick for tick in seen if tick.stage.startswith("stage"))
+    return tick.stage, tick.done
+
+
 def stop_at(stage: str, step: int):
     def listen(tick: Tick) -> None:
         if (tick.stage, tick.done) == (stage, step):
@@ -57,6 +65,9 @@ def stop_at(stage: str, step: int):
         ("stage 1", STEPS, 60.0),
         ("stage 2", 3, 60.0),
         ("stage 2", STEPS, 0.0),
+        ("stage 2, eta 2", 1, 0.0),
+        ("stage 2, eta 2", 7, 60.0),
+        ("stage 2, eta 2", STEPS, 0.0),
     ],
 )
 def test_interrupted_at_any_step(tmp_path, stage, step, every):
@@ -65,12 +76,12 @@ def test_interrupted_at_any_step(tmp_path, stage, step, every):
     seen: list[Tick] = []
     assert fingerprint(run(tmp_path, every=every, progress=seen.append)) == whole("vectors")
     if step < STEPS:
-        assert (seen[0].stage, seen[0].done) == (stage, step + 1)  # nothing is done twice
+        assert first_step(seen) == (stage, step + 1)  # nothing is done twice
 
 
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "vectors"])
 def test_interrupted_again_and_again(tmp_path, kind):
-    stops = [("stage 1", 7), ("stage 1", STEPS), ("stage 2", 1), ("stage 2", 9)]
+    stops = [("stage 1", 7), ("stage 1", STEPS), ("stage 2", 1), ("stage 2", 9), (STAGES[2], 3)]
     for stop in stops:
         if kind == "no stage 1" and stop[0] == "stage 1":
             continue
@@ -86,14 +97,14 @@ def test_keeping_checkpoints_changes_nothing(tmp_path):
 
 @pytest.mark.parametrize("kind", ["vectors", "images", "all at once", "head"])
 def test_another_stage_2_from_the_end_of_stage_1(tmp_path, kind):
-    """Bit-equal to a run of its own, with stage 1 and its neighbours from the shelf."""
+    """Bit-equal to a run of its own, with stage 1 and its neighbours from the cache."""
     head = {"pretrain.method": "byol", "pretrain.head_steps": 3, "network.backbone": "mlp"}
     options = {"changes": head} if kind == "head" else _options(kind)
     other = {**options, "changes": {**options.get("changes", {}), "stage2.eta": 0.3}}
-    shelf = Shelf(tmp_path / "shelf")
-    run(tmp_path / "first", shelf=shelf, **options)
+    cache = Stage1Cache(tmp_path / "cache")
+    run(tmp_path / "first", stage1=cache, **options)
     seen: list[Tick] = []
-    found = run(tmp_path / "second", shelf=shelf, progress=seen.append, **other)
+    found = run(tmp_path / "second", stage1=cache, progress=seen.append, **other)
     assert fingerprint(found) == fingerprint(run(**other))
     assert not any(tick.stage.startswith("stage 1") for tick in seen)
 
@@ -111,7 +122,7 @@ def test_the_features_that_stage_2_began_with_come_back(tmp_path, monkeypatch, k
 
     monkeypatch.setattr(algorithm, "label_codes", listen)
     options = _options(kind)
-    options["changes"] = {**options["changes"], "stage2.join": "stage1"}
+    options["changes"] = {**options["changes"], "labels.join": "stage1"}
     solution = run(**options)
     with pytest.raises(KeyboardInterrupt):
         run(tmp_path, progress=stop_at("stage 2", step), **options)
@@ -125,7 +136,7 @@ def test_interrupted_while_labels_are_made(tmp_path, monkeypatch):
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(algorithm, "label_codes", broken)
+        patch.setattr(algorithm, "choose_labelling", broken)
         with pytest.raises(KeyboardInterrupt):
             run(tmp_path, every=60.0)
     seen: list[Tick] = []
@@ -193,7 +204,7 @@ def test_other_threads_train_without_signals(tmp_path):
     ("options", "words"),
     [
         ({"seed": 1}, "`seed` = 0, not 1; name another directory, or delete that one"),
-        ({"changes": {"stage2.eta": 0.3}}, r"`stage2.eta` = 0.175, not 0.3"),
+        ({"changes": {"stage2.eta": 0.3}}, r"`stage2.eta` = 'auto', not 0.3"),
         ({"n": 61}, "other samples"),
     ],
 )
@@ -222,22 +233,39 @@ def test_a_damaged_checkpoint_is_passed_over(tmp_path, damage):
     with pytest.warns(UnbendWarning, match="is damaged .*; passed over"):
         solution = run(tmp_path, progress=seen.append)
     assert fingerprint(solution) == whole("vectors")
-    assert (seen[0].stage, seen[0].done) == ("stage 2", 4)
+    assert first_step(seen) == ("stage 2", 4)
 
 
-def test_watching_changes_nothing_and_is_shown():
+def test_a_callback_changes_nothing_and_its_numbers_are_shown():
     seen, ticks = [], []
 
-    def look(stage: str, step: int, network: object) -> dict[str, float]:
-        Z = network.encode(samples()).Z
-        seen.append((stage, step))
+    def look(tick: Tick) -> dict[str, float]:
+        Z = tick.network.encode(samples()).Z
+        seen.append((tick.stage, tick.done - 1))
         return {"knn": float(Z.shape[1])}
 
-    solution = run(watch=Watching(look, every=5), progress=ticks.append)
+    solution = run(callbacks=[every(5, look)], progress=ticks.append)
     assert fingerprint(solution) == whole("vectors")
-    assert seen == [(s, t) for s in ("stage 1", "stage 2") for t in (4, 9)]
+    assert seen == [(s, t) for s in STAGES for t in (4, 9)]
     shown = [(t.stage, t.done - 1) for t in ticks if "knn" in t.values]
     assert shown == seen
+
+
+def test_a_callback_sees_the_beginning_of_each_stage_once(tmp_path):
+    """Not again where a run goes on in the middle of a stage."""
+    begun: list[str] = []
+
+    def look(tick: Tick) -> None:
+        if tick.done == 0:
+            begun.append(tick.stage)
+
+    run(callbacks=[look])
+    assert begun == list(STAGES)
+    begun.clear()
+    with pytest.raises(KeyboardInterrupt):
+        run(tmp_path, callbacks=[look], progress=stop_at("stage 1", 5))
+    run(tmp_path, callbacks=[look])
+    assert begun == list(STAGES)
 
 
 def test_ticks_tell_the_speed():

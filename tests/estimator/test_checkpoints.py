@@ -28,7 +28,8 @@ def test_fit_goes_on_where_it_was_interrupted(tmp_path):
     stopped(tmp_path)
     seen: list[Tick] = []
     found = model().fit(X, checkpoints=str(tmp_path), progress=seen.append)
-    assert (seen[0].stage, seen[0].done) == ("stage 2", 3)
+    first = next(tick for tick in seen if tick.stage.startswith("stage"))
+    assert (first.stage, first.done) == ("stage 2", 3)
     assert found.history_ == expected.history_
     np.testing.assert_array_equal(found.labels_, expected.labels_)
     np.testing.assert_array_equal(found.transform(X), expected.transform(X))
@@ -44,6 +45,6 @@ def test_without_a_seed_it_is_the_one_of_the_checkpoint(tmp_path):
 def test_another_fit_is_refused_and_the_model_stays_as_it_was(tmp_path):
     stopped(tmp_path)
     other = model(eta=0.3)
-    with pytest.raises(ValueError, match=r"`stage2.eta` = 0.175, not 0.3; name another"):
+    with pytest.raises(ValueError, match=r"`stage2.eta` = 'auto', not 0.3; name another"):
         other.fit(X, checkpoints=tmp_path)
     assert not hasattr(other, "labels_")

@@ -85,7 +85,7 @@ def test_neighbour_views_are_a_fit_on_the_embeddings(data):
     X, _ = data
     vectors = load_encoder(colours).encode(X)
     through = MLC(3, encoder=colours, **SHORT).fit(X)
-    direct = MLC(3, preset="embeddings", **SHORT).fit(vectors)
+    direct = MLC(3, **SHORT).fit(vectors)
     np.testing.assert_array_equal(through.labels_, direct.labels_)
     np.testing.assert_array_equal(through.transform(X), direct.transform(vectors))
 
@@ -176,7 +176,7 @@ def test_a_callable_must_be_given_again(data, tmp_path):
         ({"encoder": colours, "cache_dir": 3}, "`cache_dir` of MLC must be a path"),
     ],
 )
-def test_bad_parameters_are_said_before_the_work(data, options, message):
+def test_bad_parameters_raise_before_encoding(data, options, message):
     with pytest.raises(ValueError, match=message):
         MLC(**{"n_clusters": 3, **options}).fit(data[0])
 

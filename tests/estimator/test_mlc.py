@@ -1,5 +1,7 @@
 """The estimator as its users use it."""
 
+import pickle
+
 import numpy as np
 import pytest
 import torch
@@ -31,7 +33,7 @@ def test_separated_blobs_are_found(fitted):
     assert fitted.n_features_in_ == 3
 
 
-def test_new_samples(fitted):
+def test_predict_labels_new_samples(fitted):
     """Probabilities sum to one, their arg max is the prediction, the prediction is right."""
     new, truth = make_blobs(80, centers=CENTERS, random_state=1)
     probability = fitted.predict_proba(new)
@@ -55,13 +57,42 @@ def test_outlier_scores_are_in_range_and_stored_threshold_is_a_quantile(fitted):
     assert np.mean(scores > fitted.outlier_threshold_) <= 0.03
 
 
+def test_fitted_samples_are_assessed_without_encoding_them_again(fitted, monkeypatch):
+    """What fit kept is bit for bit what encoding the same samples again would give."""
+    again = fitted.assess(X)
+    monkeypatch.setattr(type(fitted._network), "encode", None)  # calling it would fail
+    kept = fitted.assess_fitted()
+    for one, other in zip(kept, again, strict=True):
+        np.testing.assert_array_equal(one, other)
+        assert one.dtype == other.dtype
+    part = fitted.assess_fitted(slice(10, 20))
+    np.testing.assert_array_equal(part.Z, again.Z[10:20])
+
+
+@pytest.mark.parametrize("samples", [X, X.astype(np.float32), DIGITS[:120]])
+def test_fit_transform_is_transform_after_fit(samples):
+    model = MLC(n_clusters=4, random_state=0, **SHORT)
+    Z = model.fit_transform(samples)
+    np.testing.assert_array_equal(Z, model.transform(samples))
+    assert Z.dtype == model.transform(samples).dtype
+
+
+def test_what_fit_kept_is_neither_saved_nor_pickled(fitted, tmp_path):
+    fitted.save(tmp_path / "model")
+    for model in (pickle.loads(pickle.dumps(fitted)), load(tmp_path / "model")):
+        assert not model.holds_fit_output
+        with pytest.raises(ValueError, match="does not hold the samples of fit; pass them"):
+            model.assess_fitted()
+        np.testing.assert_array_equal(model.predict(X), fitted.predict(X))
+
+
 def test_history_has_both_stages(fitted):
     """Each step is recorded with its rates."""
     stages = {row["stage"] for row in fitted.history_}
-    assert stages == {"stage 1", "stage 2"}
+    assert stages == {"stage 1", "stage 2", "stage 2, eta 2"}
     last = fitted.history_[-1]
     assert last["delta_R"] == pytest.approx(last["R"] - last["R_c"])
-    first = next(row for row in fitted.history_ if row["stage"] == "stage 2")
+    first = next(row for row in fitted.history_ if row["stage"] == last["stage"])
     assert last["delta_R"] > first["delta_R"]
 
 
@@ -109,7 +140,7 @@ def test_images_of_every_kind(images):
     """(n, h, w) and (n, c, h, w), uint8 and float, array and tensor."""
     model = MLC(3, random_state=0, **SHORT).fit(images)
     assert model.labels_.shape == (60,)
-    assert model.transform(images[:5]).shape == (5, 64)
+    assert model.transform(images[:5]).shape == (5, 16)
     assert (model.predict(images) == model.labels_).mean() >= 0.99
 
 
@@ -187,7 +218,7 @@ def test_a_far_too_large_step_is_survived_with_a_warning():
 
 
 @pytest.mark.parametrize("precision", ["32-true", "bf16-mixed"])
-def test_precision(precision):
+def test_each_precision_finds_the_blobs(precision):
     """Lower precision in the network still gives finite rates and the right blobs."""
     model = MLC(4, random_state=0, precision=precision).fit(X)
     assert adjusted_rand_score(Y, model.labels_) > 0.95
@@ -199,7 +230,7 @@ def test_trainable_backbone_moves_and_frozen_backbone_does_not():
     def backbone(train, epochs):
         model = MLC(
             4, random_state=0, pretrain_epochs=3, epochs=epochs, train_backbone=train,
-            settings={"stage2.min_steps": 5},
+            settings={"stage2.eta": 0.175, "labels.join": "none"},
         ).fit(X)  # fmt: skip
         return torch.cat([p.detach().ravel() for p in model._network.backbone.parameters()])
 

@@ -8,7 +8,7 @@ from tests.generators.subspaces import cluster_sizes, union_of_subspaces
 
 
 @pytest.mark.parametrize("imbalance", [1.0, 5.0, 20.0])
-def test_sizes(imbalance: float) -> None:
+def test_cluster_sizes_follow_the_imbalance(imbalance: float) -> None:
     sizes = cluster_sizes(10_000, 8, imbalance)
     assert sizes.sum() == 10_000
     assert sizes[0] / sizes[-1] == pytest.approx(imbalance, rel=0.03)

@@ -19,7 +19,7 @@ from unbend.exceptions import UnbendWarning
 from unbend.functional import doubly_stochastic
 from unbend.labels import LabelModel, label_codes
 from unbend.labels.check import unit_rows
-from unbend.labels.paths import choose_method
+from unbend.labels.embedding import choose_method
 from unbend.progress import Tick
 
 ETA = 0.175
@@ -86,7 +86,7 @@ def test_probabilities_are_sums_of_the_membership(absolute: bool) -> None:
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_new_samples(method: str) -> None:
+def test_predict_labels_new_samples(method: str) -> None:
     both = union_of_subspaces(6000, 6, seed=1, noise=0.4)
     found = label_codes(both.C[:5000], both.Z[:5000], 6, eta=ETA, method=method)
     new = torch.from_numpy(both.C[5000:])
@@ -102,7 +102,7 @@ def test_new_samples(method: str) -> None:
 
 
 @pytest.mark.parametrize("method", ["dense", "landmarks"])
-def test_outliers(method: str) -> None:
+def test_outlier_scores_separate_random_directions(method: str) -> None:
     union, found = data(5000, 10), model(method, 5000, 10)
     score = found.outlier_score(union.Z)
     assert np.mean(score > found.outlier_threshold) == pytest.approx(0.01, abs=0.002)
@@ -154,7 +154,7 @@ def test_float64_and_half_precision() -> None:
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 @pytest.mark.parametrize("method", METHODS)
-def test_on_a_gpu(method: str) -> None:
+def test_gpu_labels_agree_with_cpu(method: str) -> None:
     union = data(5000, 10)
     C, Z = torch.from_numpy(union.C).cuda(), torch.from_numpy(union.Z).cuda()
     found = label_codes(C, Z, 10, eta=ETA, method=method)
@@ -242,23 +242,25 @@ def test_method_follows_the_number_of_samples() -> None:
         (
             {"n_landmarks": 9, "method": "dense"},
             ValueError,
-            "`n_landmarks` has no use with `method`",
+            "`n_landmarks` is not used by `method`",
         ),
         ({"n_clusters": "auto", "max_clusters": 2}, ValueError, "`max_clusters` must be from 3"),
-        ({"Z": data().Z[:10]}, ValueError, "equally many rows, got 1000 and 10"),
+        ({"Z": data().Z[:10]}, ValueError, "same number of rows, got 1000 and 10"),
         ({"C": data().C[0]}, ValueError, r"`C` of label_codes must be \(n, d\), got shape"),
         ({"C": data().C * 2}, ValueError, "`C` .* rows of length 1, got lengths from 2 to 2"),
         ({"C": np.eye(1000, dtype=int)}, TypeError, "`C` .* must be floating point"),
     ],
 )
-def test_bad_input_is_named(change: dict[str, Any], error: type, message: str) -> None:
+def test_bad_input_raises_and_names_the_argument(
+    change: dict[str, Any], error: type, message: str
+) -> None:
     arguments = {"C": data().C, "Z": data().Z, "n_clusters": 5, "eta": ETA, **change}
     with pytest.raises(error, match=message):
         label_codes(**arguments)
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf])
-def test_codes_that_are_not_finite(bad: float) -> None:
+def test_codes_that_are_not_finite_raise(bad: float) -> None:
     C = data().C.copy()
     C[17, 3] = bad
     with pytest.raises(ValueError, match=r"`C` of label_codes has NaN or infinite values.*row 17"):

@@ -15,7 +15,7 @@ from unbend.functional import doubly_stochastic
 from unbend.labels.eigen import leading_eigenpairs
 from unbend.labels.kernel import BlockKernel, DenseKernel, similarity_kernel
 from unbend.labels.scaling import flat_start, symmetric_scaling
-from unbend.labels.spectral import embed
+from unbend.labels.spectral import spectral_embedding
 
 
 def codes(n: int, k: int = 4, dtype: torch.dtype = torch.float64, **options: float) -> torch.Tensor:
@@ -106,7 +106,9 @@ def test_embedding_of_many_codes_is_exact(kind: type) -> None:
     C = codes(1500, k=6, dtype=torch.float32)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        membership, pairs = embed(C, kind(C, 0.175), 6, eta=0.175, absolute=False, tol=1e-5, seed=0)
+        membership, pairs = spectral_embedding(
+            C, kind(C, 0.175), 6, eta=0.175, absolute=False, tol=1e-5, seed=0
+        )
     Gamma = doubly_stochastic((C @ C.T).double(), 0.175, tol=1e-10).Gamma.numpy()
     values, vectors = scipy.linalg.eigh(Gamma, subset_by_index=(1493, 1499))
     np.testing.assert_allclose(pairs.values[:6], values[:0:-1], atol=1e-4)

@@ -36,7 +36,7 @@ def test_blocks_that_share_a_subspace_are_joined():
     np.testing.assert_array_equal(again.predict(C), model.labels)
 
 
-def test_one_block_more_joins_what_adds_least_to_the_cost_of_k_means():
+def test_one_surplus_block_is_joined_by_ward():
     """The blocks are orthogonal, so the two smallest are joined, whatever rounding says."""
     C, Z, _ = _paired_blocks()
     blocks = C.argmax(1).numpy()
@@ -49,13 +49,13 @@ def test_one_block_more_joins_what_adds_least_to_the_cost_of_k_means():
         np.testing.assert_array_equal(model.predict(C[kept]), model.labels)
 
 
-def test_line_10_as_printed_looks_for_no_more_blocks():
+def test_join_none_does_not_look_for_more_blocks():
     C, Z, _ = _paired_blocks()
     assert label_codes(C, Z, 4, eta=0.1).n_blocks == 8
     assert label_codes(C, Z, 4, eta=0.1, join="none").n_blocks == 4
 
 
-def test_joining_is_ward_s():
+def test_join_equals_ward_linkage():
     """As SciPy's from single samples on."""
     rows = torch.from_numpy(np.random.default_rng(0).normal(size=(30, 4)))
     expected = fcluster(linkage(rows.numpy(), "ward"), 5, "maxclust")
@@ -65,7 +65,7 @@ def test_joining_is_ward_s():
 
 
 @pytest.mark.parametrize("method", ["dense", "blocks", "landmarks"])
-def test_orthogonal_blocks_are_joined_by_what_they_come_from(method):
+def test_orthogonal_blocks_are_joined_by_features_of_stage_1(method):
     """Six blocks in four groups; by the codes alone the small ones would go together."""
     C, Z, _ = _paired_blocks(pairs=3)
     blocks = C.argmax(1).numpy()
@@ -104,10 +104,10 @@ def test_pieces_of_a_block_that_no_sample_chose_count_for_its_own_cluster(method
         ({"join": "ward"}, "`join` must be one of none, codes, stage1, got 'ward'"),
         ({"join": "stage1"}, "`before` must be .* all 720 samples .* got None"),
         ({"join": "stage1", "before": np.ones((3, 2))}, "`before` must be .* got 3 rows"),
-        ({"before": np.ones((720, 2))}, "`before` has no use with join='codes'"),
+        ({"before": np.ones((720, 2))}, "`before` is not used with join='codes'"),
     ],
 )
-def test_wrong_ways_to_join(change, message):
+def test_invalid_join_options_raise(change, message):
     C, Z, _ = _paired_blocks()
     with pytest.raises(ValueError, match=message):
         label_codes(C, Z, 4, eta=0.1, **change)

@@ -1,8 +1,19 @@
-"""Line 10 of Algorithm 1 and after: labels, new samples, the number of clusters, the tree."""
+"""Line 10 of Algorithm 1: labels, prediction, the number of clusters, the merge tree."""
 
+from unbend.labels.calibration import calibrate_eta
+from unbend.labels.candidates import Codes, Labelled, choose_labelling
 from unbend.labels.hierarchy import merge_clusters
 from unbend.labels.label import label_codes
 from unbend.labels.model import LabelModel
 from unbend.labels.selection import ModelSelection
 
-__all__ = ["LabelModel", "ModelSelection", "label_codes", "merge_clusters"]
+__all__ = [
+    "Codes",
+    "LabelModel",
+    "Labelled",
+    "ModelSelection",
+    "calibrate_eta",
+    "choose_labelling",
+    "label_codes",
+    "merge_clusters",
+]

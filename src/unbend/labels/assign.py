@@ -1,4 +1,4 @@
-"""From a spectral embedding to labels, without luck: pivoted QR, then Lloyd."""
+"""From a spectral embedding to labels, without random starts: pivoted QR, then Lloyd."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ def normalise_rows(U: Tensor, floor: float = 1e-3) -> Tensor:
     """Rows of U on the unit sphere; rows that are almost zero stay short.
 
     In the ideal embedding a row of cluster q has norm m_q^{-1/2}: normalisation makes clusters
-    of all sizes equal. A row far below the typical norm has no direction worth trusting, so it
-    is divided by ``floor`` times the median norm instead and pulls on no centre.
+    of all sizes equal. The direction of a row far below the typical norm is unreliable, so the
+    row is divided by ``floor`` times the median norm instead. It then barely moves any centre.
     """
     norms = torch.linalg.vector_norm(U, dim=1, keepdim=True)
     shortest = floor * float(norms.median()) + torch.finfo(U.dtype).tiny
@@ -27,9 +27,9 @@ def normalise_rows(U: Tensor, floor: float = 1e-3) -> Tensor:
 def pivot_rows(rows: Tensor, k: int) -> Tensor:
     """Indices of k rows chosen by column-pivoted QR of ``rowsᵀ``.
 
-    Each pivot is the row with the largest part outside the span of the pivots before. Rows on
-    the sphere all tie for the first pivot; a weight that falls by 0.1 % from the first sample
-    to the last decides, where rounding errors of the eigenvectors would otherwise.
+    Each pivot is the row with the largest component outside the span of the previous pivots.
+    Rows on the sphere all tie for the first pivot. A weight that decreases by 0.1 % from the
+    first sample to the last breaks the tie, so that rounding errors do not.
     """
     weights = torch.linspace(1.0, 0.999, rows.shape[0], dtype=rows.dtype)
     columns = (rows.cpu() * weights[:, None]).numpy().T
@@ -38,7 +38,7 @@ def pivot_rows(rows: Tensor, k: int) -> Tensor:
 
 
 def lloyd(rows: Tensor, centres: Tensor, max_iter: int = 100) -> tuple[Tensor, Tensor]:
-    """Lloyd's iteration from given centres: labels and squared distances to own centre."""
+    """Lloyd's iteration from given centres: labels and squared distances to the centres."""
     k, lengths = centres.shape[0], rows.square().sum(1)
     labels = torch.full((rows.shape[0],), -1, device=rows.device)
     for _ in range(max_iter):
@@ -69,10 +69,10 @@ def fill_empty(labels: Tensor, distances: Tensor, k: int) -> Tensor:
 
 
 def join(rows: Tensor, labels: Tensor, k: int) -> Tensor:
-    """For each of the blocks of rows, none of them empty, its cluster, of k.
+    """Join non-empty blocks of rows into k clusters; return the cluster of each block.
 
-    Blocks are joined two at a time, those that add least to the cost of k-means. That cost grows
-    by m_a m_b / (m_a + m_b) times the squared distance of the means (Ward).
+    Each step joins the two blocks that increase the k-means cost least. The increase is
+    m_a m_b / (m_a + m_b) times the squared distance of the means (Ward).
     """
     counts = torch.bincount(labels).to(rows)
     p = counts.shape[0]
@@ -80,7 +80,7 @@ def join(rows: Tensor, labels: Tensor, k: int) -> Tensor:
     group = torch.arange(p, device=labels.device)
 
     def added(a: int) -> Tensor:
-        """What joining with block a adds to the cost, for every block."""
+        """The cost of joining block a with every other block."""
         size = counts[a] * counts / (counts[a] + counts)
         cost = size * (means - means[a]).square().sum(1)
         cost[counts == 0] = torch.inf  # joined already
@@ -96,7 +96,7 @@ def join(rows: Tensor, labels: Tensor, k: int) -> Tensor:
         cost[b], cost[:, b] = torch.inf, torch.inf
         cost[a] = added(a)
         cost[:, a] = cost[a]
-    number = (counts > 0).cumsum(0) - 1  # of those that are left
+    number = (counts > 0).cumsum(0) - 1  # renumber the remaining blocks
     return number[group]
 
 
@@ -114,8 +114,8 @@ def assign(U: Tensor, k: int, n_blocks: int | None = None) -> Tensor:
     k : int
         Number of clusters; every cluster gets at least one sample.
     n_blocks : int, optional
-        Find this many clusters, and join them to k by Ward's rule. Of n_blocks eigenvalues that
-        are nearly equal, the k largest are a matter of rounding; all of them are not.
+        Find this many clusters, then join them into k by Ward's rule. If n_blocks eigenvalues
+        are nearly equal, rounding decides which k are largest; using all of them avoids that.
 
     Examples
     --------
@@ -130,7 +130,7 @@ def assign(U: Tensor, k: int, n_blocks: int | None = None) -> Tensor:
 
 
 def canonical(labels: NDArray[np.int64], k: int) -> NDArray[np.int64]:
-    """For each old label its new one: by falling size, ties by the first sample.
+    """The new number of each label: largest cluster first, ties by the first sample.
 
     >>> canonical(np.array([2, 0, 0, 1]), 3)[[2, 0, 1]].tolist()
     [1, 0, 2]

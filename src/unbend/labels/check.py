@@ -1,4 +1,4 @@
-"""What a user can get wrong, said in one line."""
+"""Checks of the arguments of :func:`~unbend.labels.label_codes` and of prediction."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from unbend.exceptions import UnbendWarning
 
 __all__ = ["check_choices", "check_positive", "check_width", "unit_rows"]
 
-# Heads that run in half precision leave norms about 1e-3 off; more means not normalised.
+# Half precision leaves norms about 1e-3 off. A larger error means the rows are not normalised.
 _NORM_TOLERANCE = 1e-2
 
 
 def unit_rows(name: str, value: Tensor | NDArray[np.floating], where: str) -> Tensor:
     """A finite (n, d) float tensor with unit rows, at least float32, without gradient.
 
-    Norms that are off by rounding are corrected; anything else is refused.
+    Corrects norms that are off by rounding and raises on larger errors.
     """
     tensor = torch.as_tensor(value).detach()
     if not tensor.is_floating_point():
@@ -40,7 +40,7 @@ def unit_rows(name: str, value: Tensor | NDArray[np.floating], where: str) -> Te
             f"`{name}` of {where} must have rows of length 1, got lengths from {low:.3g} to "
             f"{high:.3g}; use torch.nn.functional.normalize"
         )
-    # Exact unit rows are kept as they are: a copy of a million codes costs half a gigabyte.
+    # Do not copy exact unit rows: a copy of a million codes takes half a gigabyte.
     return tensor if off < 1e-5 else tensor / norms
 
 
@@ -53,9 +53,9 @@ def check_choices(
     max_clusters: int | None,
     n_landmarks: int | None,
 ) -> None:
-    """Counts must fit the number of samples, the method must exist."""
+    """Raise if a count does not fit the number of samples or the method does not exist."""
     if n_features != n:
-        raise ValueError(f"`C` and `Z` must have equally many rows, got {n} and {n_features}")
+        raise ValueError(f"`C` and `Z` must have the same number of rows, got {n} and {n_features}")
     if method not in ("auto", *methods):
         raise ValueError(f"`method` must be one of {('auto', *methods)}, got {method!r}")
     if n_clusters == "auto":
@@ -67,12 +67,12 @@ def check_choices(
             _check_count("max_clusters", max_clusters, 3, n - 2, "leave it out")
     else:
         _check_count("n_clusters", n_clusters, 1, n, 'or "auto"')
-        if n_clusters == 1:  # scikit-learn's contract asks for it; nobody else should
-            message = '`n_clusters` = 1 puts all samples together; take 2 or more, or "auto"'
+        if n_clusters == 1:  # scikit-learn's estimator checks require it
+            message = '`n_clusters` = 1 puts all samples together; use 2 or more, or "auto"'
             warnings.warn(message, UnbendWarning, stacklevel=4)
     if n_landmarks is not None:
         if method in ("dense", "blocks"):
-            raise ValueError(f'`n_landmarks` has no use with `method` = "{method}"; leave it out')
+            raise ValueError(f'`n_landmarks` is not used by `method` = "{method}"; leave it out')
         least = n_clusters if isinstance(n_clusters, int) else 2
         _check_count("n_landmarks", n_landmarks, least, n, "leave it out")
 
@@ -85,13 +85,13 @@ def _check_count(name: str, value: object, low: int, high: int, hint: str) -> No
 
 
 def check_positive(name: str, value: float, hint: str) -> None:
-    """A finite number above zero."""
+    """Raise unless the value is finite and above zero."""
     if not (np.isfinite(value) and value > 0):
         raise ValueError(f"`{name}` of label_codes must be > 0, got {value}; try {hint}")
 
 
 def check_width(name: str, tensor: Tensor, d: int) -> None:
-    """New samples must come from the same head."""
+    """Raise if new samples do not have the width of the fitted ones."""
     if tensor.shape[1] != d:
         raise ValueError(
             f"`{name}` has {tensor.shape[1]} columns, but the model was fitted with {d}; "

@@ -1,4 +1,4 @@
-"""The number of clusters: eigengap, stability, coding length, and a written rule."""
+"""Choose the number of clusters from eigengap, stability and coding length."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from unbend.progress import Progress, Tick, silent
 
 __all__ = ["choose_n_clusters", "decide"]
 
-# A pilot of twenty samples per candidate, within these limits.
+# The pilot has twenty samples per candidate, within these limits.
 _PILOT_MIN, _PILOT_MAX, _PER_CANDIDATE = 1024, 4000, 20
-# A number of clusters stays open with at least this part of the greatest strength.
+# A number of clusters stays open if it has at least this share of the greatest strength.
 _OPEN = 0.7
-# Below this strength nothing in the spectrum speaks for any number.
+# Below this strength the spectrum supports no number of clusters.
 _WEAK = 0.1
 
 
@@ -46,8 +46,8 @@ def choose_n_clusters(
 
     gap
         :math:`g_k = (λ_k - λ_{k+1}) / (λ_k - b)` with the eigenvalues of the pilot's Γ and the
-        mean b of all eigenvalues after the last candidate. b is the level to which the
-        diagonal of Γ lifts every eigenvalue; g is 1 when nothing but that is left after k.
+        mean b of all eigenvalues after the last candidate. The diagonal of Γ lifts every
+        eigenvalue to about b; g is 1 if the eigenvalue after k is no larger than that.
     stability
         :math:`s_k`, the mean adjusted Rand index between the clustering of the pilot and those
         of its two random halves, each with its own Γ.
@@ -57,16 +57,16 @@ def choose_n_clusters(
 
     The rule: strength is :math:`g_k s_k`. Every k with at least 0.7 of the greatest strength
     stays open, and the open k with the smallest coding length is chosen. The interval spans
-    the open k. So the spectrum decides when it speaks clearly, and when it has several gaps
-    (groups of groups) the one that codes the features best is taken.
+    the open k. So the spectrum decides if it has one clear gap. If it has several (groups of
+    groups), the coding length of the features decides between them.
 
     Parameters
     ----------
     C, Z : Tensor of shape (n, d)
         Codes and features.
     max_clusters : int, optional
-        Largest candidate. By default the width d of the codes (no more clusters than that can
-        be orthogonal) or a tenth of the samples, whichever is smaller.
+        Largest candidate. By default the width d of the codes (at most d clusters can be
+        orthogonal) or a tenth of the samples, whichever is smaller.
 
     Warns
     -----
@@ -101,7 +101,7 @@ def _pilot(n: int, upper: int, seed: int) -> Tensor:
 
 @dataclass(frozen=True)
 class _Clusterings:
-    """The spectrum of one set of samples, and its clustering into any k."""
+    """The spectrum of a set of samples, which :meth:`labels` clusters into any k."""
 
     values: NDArray[np.float64]
     vectors: Tensor
@@ -171,7 +171,7 @@ def decide(
 
 
 def _warn(chosen: int, strength: float, length: NDArray[np.float64], upper: int) -> None:
-    """Never return a doubtful number without a word."""
+    """Warn if the chosen number is doubtful."""
     doubts = []
     if chosen == upper:
         doubts.append(f"it is the largest candidate, raise `max_clusters` above {upper}")

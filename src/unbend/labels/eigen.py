@@ -1,4 +1,4 @@
-"""Leading eigenvectors of a symmetric matrix that is known only through its products."""
+"""Leading eigenvectors of a symmetric matrix, given only its products with vectors."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["Eigenpairs", "leading_eigenpairs"]
 
 @dataclass(frozen=True)
 class Eigenpairs:
-    """Eigenvalues (p,), falling, with orthonormal eigenvectors (n, p)."""
+    """Eigenvalues (p,), largest first, with orthonormal eigenvectors (n, p)."""
 
     values: Tensor
     vectors: Tensor
@@ -38,26 +38,26 @@ def leading_eigenpairs(
     """Block Krylov iteration with restarts for the p largest eigenvalues.
 
     The basis grows by one block (the residuals of the current Ritz vectors) per product with
-    the matrix; when it holds ``n_blocks`` blocks it is cut back to the Ritz vectors. Products
-    of the basis are kept, so each step costs exactly one block product.
+    the matrix; when it holds ``n_blocks`` blocks, it restarts from the Ritz vectors. Products
+    with the basis are stored, so each step costs exactly one block product.
 
     Parameters
     ----------
     apply : callable
         The product ``X -> A X`` with X of shape (n, b).
     start : Tensor of shape (n, b)
-        First block, b ≥ p; a few columns more than p speed convergence up.
+        First block, b ≥ p; a few more columns than p speed up convergence.
     p : int
         Number of eigenpairs wanted.
     n_exact : int, optional
         How many of them must meet the tolerance, all p by default. A pair beyond the spectral
-        gap lies among many close ones and would take most of the time; the error of its
-        eigenvalue is of second order anyway.
+        gap has many close neighbours and would take most of the time, and the error of its
+        eigenvalue is only of second order.
     tol : float
-        Largest accepted ‖A x − λ x‖ over these pairs, for unit x. An error of the subspace
-        is about tol / gap, far below what moves a label at the default.
+        Largest accepted ‖A x − λ x‖ over these pairs, for unit x. The error of the subspace
+        is about tol / gap; at the default it is far too small to change a label.
     max_iter : int
-        Number of block products at most.
+        Largest number of block products.
     n_blocks : int
         Size of the basis in blocks before a restart.
     progress : callable
@@ -92,7 +92,7 @@ def _symmetric(T: Tensor) -> Tensor:
 
 def _orthonormal_to(basis: Tensor, X: Tensor) -> Tensor:
     """An orthonormal basis of X outside the span of ``basis``."""
-    # Converged columns are pure rounding noise; unit length first keeps the factor meaningful.
+    # Converged columns are rounding noise. Scaling to unit length keeps the factor accurate.
     X = X / X.norm(dim=0).clamp_min(torch.finfo(X.dtype).tiny)
     for _ in range(2):
         X = _orthonormal(X - basis @ (basis.T @ X))
@@ -102,8 +102,8 @@ def _orthonormal_to(basis: Tensor, X: Tensor) -> Tensor:
 def _orthonormal(X: Tensor) -> Tensor:
     """An orthonormal basis of the columns of X.
 
-    By a Cholesky factor of the Gram matrix, several times faster than Householder's QR on tall
-    matrices, unless the columns are so dependent that it would lose orthogonality.
+    Uses a Cholesky factor of the Gram matrix, which is several times faster than Householder QR
+    on tall matrices. Falls back to QR if the columns are too dependent for that.
     """
     factor, failed = torch.linalg.cholesky_ex(X.T @ X)
     pivots = factor.diagonal()

@@ -1,4 +1,4 @@
-"""A tree of clusters: merge greedily whatever lengthens the code least."""
+"""A tree of clusters: greedily merge the pair that increases the coding length least."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from unbend.labels.subspaces import coding_lengths
 __all__ = ["cut_tree", "merge_clusters"]
 
 
-# A cluster is compared with this many others, those whose second moments are most alike, and
-# with the partners it inherits. All pairs are compared up to 17 clusters.
+# A cluster is compared with this many others, those with the most similar second moments, and
+# with the partners of the clusters merged into it. Up to 17 clusters, all pairs are compared.
 _PARTNERS = 16
 
 
@@ -32,14 +32,14 @@ def merge_clusters(moments: Tensor, counts: Tensor, eps_sq: float) -> NDArray[np
     -------
     ndarray of shape (k - 1, 4)
         A SciPy linkage: the two clusters merged, the height, the number of leaf clusters. The
-        height is the largest increase of the coding length (nats) so far, at least zero: a
-        greedy order need not be monotone, a dendrogram must be. Height zero means that the
-        merge makes the code shorter.
+        height is the largest increase of the coding length (nats) so far, at least zero,
+        because a dendrogram needs monotone heights and greedy merging does not give them.
+        Height zero means that the merge makes the code shorter.
 
     Notes
     -----
-    With more than 17 clusters only pairs with similar second moments are compared, 16 per
-    cluster, so that the time grows with k and not with k².
+    With more than 17 clusters, each cluster is compared only with the 16 whose second moments
+    are most similar, so that time grows with k and not with k².
     """
     forest = _Forest(moments, counts, eps_sq)
     k = len(forest.node)
@@ -54,7 +54,7 @@ def merge_clusters(moments: Tensor, counts: Tensor, eps_sq: float) -> NDArray[np
 
 
 class _Forest:
-    """Clusters that are still apart, and what it costs to merge them."""
+    """The clusters not merged yet, and the cost of merging each pair."""
 
     def __init__(self, moments: Tensor, counts: Tensor, eps_sq: float) -> None:
         k = counts.shape[0]
@@ -74,7 +74,7 @@ class _Forest:
         return a, b, float(self.cost[a, b])
 
     def merge(self, a: int, b: int, node: int) -> None:
-        """Put cluster b into a, which becomes the given node of the tree."""
+        """Merge cluster b into a, which becomes the given node of the tree."""
         known = self._priced(a) | self._priced(b)
         self.moments[a] += self.moments[b]
         self.counts[a] += self.counts[b]
@@ -100,7 +100,7 @@ class _Forest:
         return a, affinity.topk(size).indices
 
     def _price(self, pairs: Tensor) -> None:
-        """Renew the cost of merging each pair, kept above the diagonal."""
+        """Update the cost of merging each pair, stored above the diagonal."""
         pairs = torch.unique(pairs.sort(dim=1).values, dim=0)
         for rows in row_blocks(pairs.shape[0], self.moments[0].numel()):
             a, b = pairs[rows].T
@@ -114,7 +114,7 @@ class _Forest:
 
 
 def cut_tree(tree: NDArray[np.float64], k: int) -> NDArray[np.int64]:
-    """For each leaf cluster its group when the tree is cut into k groups.
+    """The group of each leaf cluster when the tree is cut into k groups.
 
     Groups are numbered in the order of their first leaf.
 

@@ -16,8 +16,8 @@ _BLOCK_ENTRIES = 1 << 22
 def similarity_kernel(A: Tensor, B: Tensor, eta: float, absolute: bool = False) -> Tensor:
     """exp((S − 1)/η) with S = A Bᵀ, or S = |A Bᵀ|.
 
-    Codes have unit norm, so S ≤ 1 and every entry lies in (0, 1]: nothing can overflow, for
-    any η. The constant factor exp(−1/η) is absorbed by the Sinkhorn potential.
+    Codes have unit norm, so S ≤ 1 and every entry lies in (0, 1]: no overflow for any η. The
+    Sinkhorn potential absorbs the constant factor exp(−1/η).
     """
     S = A @ B.T
     if absolute:
@@ -73,7 +73,7 @@ class BlockKernel:
 
 
 class DenseKernel(BlockKernel):
-    """The same with all blocks stored, 2 n² bytes in float32: fastest while they fit."""
+    """A kernel with all blocks stored: 2 n² bytes in float32, fastest if they fit in memory."""
 
     def __init__(
         self, C: Tensor, eta: float, absolute: bool = False, block_size: int = 1024

@@ -4,31 +4,32 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from unbend.config import JOINTS
 from unbend.exceptions import UnbendWarning
+from unbend.knobs import JOINTS
 from unbend.labels.assign import canonical
-from unbend.labels.assign import join as join_blocks
+from unbend.labels.assign import join as join_by_ward
 from unbend.labels.check import check_choices, check_positive, unit_rows
 from unbend.labels.choose import choose_n_clusters
+from unbend.labels.embedding import LABEL_METHODS, Embedding, Settings, choose_method, embed_codes
 from unbend.labels.hierarchy import cut_tree, merge_clusters
 from unbend.labels.model import OUTLIER_QUANTILES, LabelModel
-from unbend.labels.paths import METHODS, Embedding, Settings, choose_method, embed_codes
 from unbend.labels.prediction import Representatives
 from unbend.labels.selection import ModelSelection
 from unbend.labels.subspaces import Subspaces, second_moments
 from unbend.progress import Progress, silent
 
-__all__ = ["label_codes"]
+__all__ = ["Cut", "classify", "finish", "join_blocks", "label_codes"]
 
-# Samples whose outlier scores give the stored quantiles.
+# Number of samples used for the stored quantiles of the outlier score.
 _SCORED = 10_000
-# When more blocks than clusters are looked for, see _may_have_more.
+# Thresholds of _may_have_more.
 _STILL_LARGE = 0.5
 _SAMPLES_PER_BLOCK = 20
 
@@ -53,14 +54,15 @@ def label_codes(
     r"""Cluster samples by spectral clustering of their membership Γ = P_{Ω,η}(C Cᵀ).
 
     The paper's line 10, for any number of samples. Γ is doubly stochastic, so its leading
-    eigenvectors are those of the normalised Laplacian I − Γ; their rows, put on the sphere,
-    are clustered by Lloyd's iteration from pivots of a QR decomposition. One last step, the
-    same for fitted and new samples, gives each sample its most probable cluster,
+    eigenvectors are those of the normalised Laplacian I − Γ. Their rows are normalised and
+    clustered by Lloyd's iteration, starting from the pivots of a QR decomposition. The last
+    step is the same for fitted and new samples: each gets its most probable cluster,
     :math:`\arg\max_q \sum_{j \in q} Γ_{xj}` over the stored representatives j.
 
-    Where Γ has more blocks (eigenvalues above one half) than clusters are asked for, blocks are
-    found and joined, by ``join``. The paper does not do this, and neither does ``"none"``. Nothing
-    is joined with ``"auto"``, which counts the blocks, nor with fewer than 40 samples per cluster.
+    If Γ has more blocks (eigenvalues above one half) than ``n_clusters``, the blocks are found
+    and joined as ``join`` says. The paper does not do this, and neither does ``"none"``. Blocks
+    are not joined with ``n_clusters="auto"``, which counts them, or with fewer than 40 samples
+    per cluster.
 
     Parameters
     ----------
@@ -68,8 +70,8 @@ def label_codes(
         Codes: the cluster head's output, rows on the unit sphere.
     Z : Tensor or ndarray of shape (n, d')
         Features: the feature head's output, rows on the unit sphere. Used for the merge tree,
-        the outlier score and the number of clusters; for the labels themselves only where
-        ``join="codes"`` merges by coding length.
+        the outlier score and the number of clusters. They affect the labels only if
+        ``join="codes"`` merges blocks by coding length.
     n_clusters : int or "auto"
         Number of clusters, or let :func:`~unbend.labels.choose.choose_n_clusters` decide.
     eta : float
@@ -77,27 +79,27 @@ def label_codes(
     eps_sq : float
         ε² of the coding length and the outlier score.
     method : {"auto", "dense", "blocks", "landmarks"}
-        ``"dense"`` stores Γ, exact, for up to some 10,000 samples. ``"blocks"`` recomputes Γ
-        from C at every product, exact, memory O(n (d + k)), time O(n²). ``"landmarks"``
-        clusters representatives, time and memory linear in n. ``"auto"`` takes the first up
+        ``"dense"`` stores Γ; exact, for up to about 10,000 samples. ``"blocks"`` recomputes Γ
+        from C at every product; exact, memory O(n (d + k)), time O(n²). ``"landmarks"``
+        clusters representatives; time and memory are linear in n. ``"auto"`` uses the first up
         to 10,000 samples, the second up to 20,000, the third above.
     seed : int
         Seed of everything random; no global random state is used.
     max_clusters : int, optional
         Largest number considered by ``"auto"``.
     n_landmarks : int, optional
-        Number of landmarks of that method; by default 1024 or five per cluster,
+        Number of landmarks for ``"landmarks"``; by default 1024 or five per cluster,
         whichever is more.
     tol : float
         Largest accepted deviation of a row sum of Γ from one.
     absolute : bool
         Use S = |C Cᵀ|: c and −c count as the same direction.
     join : {"codes", "stage1", "none"}
-        ``"codes"``: a few blocks too many are joined by Ward's rule in the space of all their
-        eigenvectors; with half as many again or more, twice as many clusters are found and merged
-        by the coding length of their features. ``"stage1"``: twice as many are found, and joined
-        by Ward's rule in the features of stage 1. Stage 2 makes blocks orthogonal, and of
-        orthogonal blocks none is nearer to another; what they come from still knows.
+        ``"codes"``: a few surplus blocks are joined by Ward's rule in the space of all their
+        eigenvectors. If there are 1.5 k blocks or more, 2 k clusters are found and merged by the
+        coding length of their features. ``"stage1"``: 2 k clusters are found and joined by Ward's
+        rule in the features of stage 1. Stage 2 makes blocks orthogonal, so their distances no
+        longer tell which belong together; the features of stage 1 still do.
     before : Tensor or ndarray of shape (n, w), optional
         For ``"stage1"``: the features at the end of stage 1, rows on the unit sphere.
     progress : callable
@@ -118,71 +120,100 @@ def label_codes(
     check_positive("eta", eta, "0.175")
     check_positive("eps_sq", eps_sq, "0.1")
     check_positive("tol", tol, "1e-4")
-    check_choices(len(C), len(Z), n_clusters, method, METHODS, max_clusters, n_landmarks)
+    check_choices(len(C), len(Z), n_clusters, method, LABEL_METHODS, max_clusters, n_landmarks)
     start = _features_before(join, before, len(C))
     settings = Settings(eta, eps_sq, absolute, tol, int(seed), n_landmarks, progress)
     selection = _select(C, Z, max_clusters, settings) if n_clusters == "auto" else None
     k = int(n_clusters) if selection is None else selection.chosen
     method = choose_method(method, len(C))
-    found, n_blocks = embed_codes(method, C, k, settings), k
-    twice = min(2 * k, len(found.vectors))  # of landmarks there may be few
-    if join != "none" and selection is None and _may_have_more(k, len(C), found):
+    found = embed_codes(method, C, k, settings)
+    if join == "none" or selection is not None:
+        cut = Cut(found, *found.cut(k), k)
+    else:
+        cut = join_blocks(found, method, C, Z, start, k, settings)
+    model = finish(cut, C, Z, k, method, settings)
+    return replace(model, selection=selection)
+
+
+class Cut(NamedTuple):
+    """An embedding cut into k clusters: labelled representatives, the labels of all samples."""
+
+    found: Embedding
+    representatives: Representatives
+    labels: Tensor | None  # None where only landmarks were labelled
+    n_blocks: int  # number of clusters before joining
+
+
+def join_blocks(
+    found: Embedding,
+    method: str,
+    C: Tensor,
+    Z: Tensor,
+    start: Tensor | None,
+    k: int,
+    settings: Settings,
+) -> Cut:
+    """Cut into k clusters; if Γ has more blocks than that, find and join them."""
+    n_blocks = k
+    twice = min(2 * k, len(found.vectors))  # there may be few landmarks
+    if _may_have_more(k, len(C), found):
         finer = embed_codes(method, C, twice, settings)
         n_blocks = max(k, int((finer.values[:twice] > _STILL_LARGE).sum()))
         found = finer if n_blocks > k else found
     if k < n_blocks and (start is not None or n_blocks >= 3 * k // 2):
-        n_blocks = twice
-        reps, spectral = _join_surplus(found, twice, C, Z, start, k, eps_sq)
-    else:
-        reps, spectral = found.cut(k, n_blocks)
-    reps, labels = _classify(reps, C, progress)
-    changed = None if spectral is None else float((labels != spectral).double().mean())
+        return Cut(found, *_join_surplus(found, twice, C, Z, start, k, settings.eps_sq), twice)
+    return Cut(found, *found.cut(k, n_blocks), n_blocks)
+
+
+def finish(cut: Cut, C: Tensor, Z: Tensor, k: int, method: str, settings: Settings) -> LabelModel:
+    """Assign each sample to its most probable cluster and build the model."""
+    reps, labels = classify(cut.representatives, C, settings.progress)
+    changed = None if cut.labels is None else float((labels != cut.labels).double().mean())
     reps, labels = _renumber(reps, labels)
-    subspaces = Subspaces(*second_moments(Z, labels, k), eps_sq)
+    subspaces = Subspaces(*second_moments(Z, labels, k), settings.eps_sq)
     return LabelModel(
         labels=labels.cpu().numpy(),
         n_clusters=k,
-        eigenvalues=found.values.cpu().numpy().astype(np.float64),
+        eigenvalues=cut.found.values.cpu().numpy().astype(np.float64),
         method=method,
-        merge_tree=merge_clusters(subspaces.moments, subspaces.counts, eps_sq),
+        merge_tree=merge_clusters(subspaces.moments, subspaces.counts, settings.eps_sq),
         representatives=reps,
         subspaces=subspaces,
         outlier_quantiles=_outlier_quantiles(subspaces, Z, settings.seed),
         reassigned=changed,
-        selection=selection,
-        n_blocks=n_blocks,
+        n_blocks=cut.n_blocks,
     )
 
 
 def _features_before(
     join: str, before: Tensor | NDArray[np.floating] | None, n: int
 ) -> Tensor | None:
-    """The features of stage 1 where blocks are to be joined by them."""
-    if join not in JOINTS:
-        raise ValueError(f"`join` must be one of {', '.join(JOINTS)}, got {join!r}; try 'codes'")
+    """The checked features of stage 1 for ``join="stage1"``, otherwise None."""
+    ways = [way for way in JOINTS if way != "auto"]  # see unbend.labels.candidates
+    if join not in ways:
+        raise ValueError(f"`join` must be one of {', '.join(ways)}, got {join!r}; try 'codes'")
     if join != "stage1":
         if before is not None:
             raise ValueError(
-                f"`before` has no use with join={join!r}; leave it out, or join='stage1'"
+                f"`before` is not used with join={join!r}; leave it out, or use join='stage1'"
             )
         return None
     if before is None or len(before) != n:
         found = "None" if before is None else f"{len(before)} rows"
         raise ValueError(
             f"`before` must be the features of all {n} samples after stage 1 for join='stage1', "
-            f"got {found}; give them, or join='codes'"
+            f"got {found}; pass them, or use join='codes'"
         )
     return unit_rows("before", before, "label_codes")
 
 
 def _may_have_more(k: int, n: int, found: Embedding) -> bool:
-    """Whether it is worth looking for more blocks than k.
+    """Whether to look for more blocks than k.
 
-    A further eigenvalue that is still large says that Γ has more than k blocks. With many more,
-    half as many again, k-means in the space of k eigenvectors joins blocks that have nothing in
-    common; twice as many clusters, joined by what their samples are like, do not. With one or two
-    more, and nothing to go by but the codes, it finds better joints than coding length does, in
-    the space of the eigenvectors of all blocks.
+    If eigenvalue k + 1 is still large, Γ has more than k blocks. With 1.5 k blocks or more, k-means
+    on k eigenvectors joins unrelated blocks. Finding 2 k clusters and joining them by features
+    avoids that. With one or two surplus blocks and only the codes to compare, k-means on the
+    eigenvectors of all blocks joins them better than coding length does.
     """
     more = len(found.values) > k and float(found.values[k]) > _STILL_LARGE
     return k > 1 and more and k < len(found.vectors) and n >= _SAMPLES_PER_BLOCK * 2 * k
@@ -197,19 +228,19 @@ def _join_surplus(
     k: int,
     eps_sq: float,
 ) -> tuple[Representatives, Tensor | None]:
-    """Find ``n_blocks`` clusters and join them to k, by ``start`` or by the coding length of Z.
+    """Find ``n_blocks`` clusters and join them into k by ``start`` or the coding length of Z.
 
-    Where there are fewer blocks than that, one of two pieces of a block can be outvoted by the
-    other everywhere. Its representatives still count: they go where the others would put them.
+    If Γ has fewer blocks than that, a block is split, and one piece may be no sample's most
+    probable cluster. Its representatives then go to the group that the others assign them to.
     """
     reps, spectral = found.cut(n_blocks)
     blocks, _ = reps.classify(C)
     chosen = torch.bincount(blocks, minlength=n_blocks) > 0
-    if int(chosen.sum()) < k:  # nothing to join: most were outvoted
+    if int(chosen.sum()) < k:  # too few clusters have samples
         return found.cut(k)
     number = chosen.cumsum(0) - 1
     if start is not None:
-        joined = join_blocks(start.to(C.device), number[blocks], k)
+        joined = join_by_ward(start.to(C.device), number[blocks], k)
     else:
         moments = second_moments(Z, number[blocks], int(chosen.sum()))
         joined = torch.from_numpy(cut_tree(merge_clusters(*moments, eps_sq), k)).to(C.device)
@@ -240,14 +271,14 @@ def _select(C: Tensor, Z: Tensor, max_clusters: int | None, s: Settings) -> Mode
     )
 
 
-def _classify(
-    reps: Representatives, C: Tensor, progress: Progress
+def classify(
+    reps: Representatives, C: Tensor, progress: Progress, *, warn: bool = True
 ) -> tuple[Representatives, Tensor]:
-    """The last step: each sample to its most probable cluster, no cluster left empty.
+    """The last step: assign each sample to its most probable cluster, leaving none empty.
 
-    Where η is large, a small cluster can be outvoted everywhere by larger ones. Its potential
-    is then raised until it wins at one of its own representatives. The raise is stored, so
-    new samples are treated alike.
+    With a large η, a small cluster may be nowhere the most probable one. Its potential is then
+    raised until it is the most probable at one of its own representatives. The raised potential
+    is stored, so prediction uses it too.
     """
     labels, _ = reps.classify(C, progress)
     empty = (torch.bincount(labels, minlength=reps.n_clusters) == 0).nonzero()[:, 0]
@@ -261,12 +292,13 @@ def _classify(
     )
     outcome = f"{left} stay empty" if left else "their potentials were raised"
     message = f"{raised}; {outcome}; a smaller `eta` or `n_clusters` may fit the codes better"
-    warnings.warn(message, UnbendWarning, stacklevel=3)
+    if warn:
+        warnings.warn(message, UnbendWarning, stacklevel=3)
     return reps, labels
 
 
 def _renumber(reps: Representatives, labels: Tensor) -> tuple[Representatives, Tensor]:
-    """Number clusters by falling size, ties by the first sample."""
+    """Number clusters by size, largest first, ties by the first sample."""
     rank = torch.from_numpy(canonical(labels.cpu().numpy(), reps.n_clusters)).to(labels.device)
     stored = replace(
         reps,
@@ -278,7 +310,7 @@ def _renumber(reps: Representatives, labels: Tensor) -> tuple[Representatives, T
 
 
 def _outlier_quantiles(subspaces: Subspaces, Z: Tensor, seed: int) -> dict[float, float]:
-    """Quantiles of the outlier score over (a random sample of) the fitted samples."""
+    """Quantiles of the outlier score over a random subset of the fitted samples."""
     chosen = torch.randperm(len(Z), generator=torch.Generator().manual_seed(seed + 4))[:_SCORED]
     scores = subspaces.residual(Z[chosen.to(Z.device)]).cpu().numpy()
     return {q: float(np.quantile(scores, q)) for q in OUTLIER_QUANTILES}

@@ -1,4 +1,4 @@
-"""Representatives of many samples, and the spectrum of the membership through them."""
+"""Landmarks that represent many samples, and the spectrum of Γ approximated by them."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from unbend.progress import Progress, Tick, silent
 
 __all__ = ["Landmarks", "choose_landmarks", "landmark_spectrum"]
 
-# Samples per landmark that place the landmarks, and that estimate the m × m Gram matrix. Both
-# are means over samples, so their error falls with the size of the sample, not with n.
+# Samples per landmark used to place the landmarks and to estimate the m × m Gram matrix. Both
+# are means over samples, so their error depends on the sample size, not on n.
 _PLACEMENT_ROWS = 32
 _GRAM_ROWS = 16
 _PLACEMENT_STEPS = 8
@@ -49,15 +49,15 @@ def choose_landmarks(
 ) -> Landmarks:
     """Place m landmarks by spherical k-means on a random sample of the codes.
 
-    The start draws rows with a chance that grows with the squared distance to the landmarks
-    drawn before, in rounds, so that small clusters far from the others get landmarks too.
+    The initial landmarks are drawn in rounds, with probability proportional to the squared
+    distance to the landmarks already drawn, so that small distant clusters get landmarks too.
 
     Parameters
     ----------
     C : Tensor of shape (n, d)
         Codes on the sphere.
     m : int
-        Number of landmarks; fewer come back when the codes have fewer distinct values.
+        Number of landmarks; fewer are returned if the codes have fewer distinct values.
     seed : int
         Seed of the sample and the start.
     absolute : bool
@@ -78,7 +78,7 @@ def _similarity(A: Tensor, B: Tensor, absolute: bool) -> Tensor:
 
 
 def _spread_start(rows: Tensor, m: int, absolute: bool, generator: torch.Generator) -> Tensor:
-    """Draw m rows in rounds, each by squared distance to what was drawn before."""
+    """Draw m rows in rounds, with probability by squared distance to the rows already drawn."""
     chosen = torch.zeros(1, dtype=torch.int64)
     distance = 1 - _similarity(rows, rows[:1], absolute)[:, 0]
     per_round = -(-m // _SEEDING_ROUNDS)
@@ -123,16 +123,16 @@ def landmark_spectrum(
     seed: int,
     progress: Progress = silent,
 ) -> Eigenpairs:
-    r"""Leading spectrum of Γ seen through the landmarks.
+    r"""Leading spectrum of Γ, approximated by landmarks.
 
-    Let P (n, m) hold the membership of each sample over the landmarks, rows sum to one, and Λ
-    its column sums. :math:`P Λ^{-1} P^⊤` is doubly stochastic and positive semi-definite; it is
-    two steps of the random walk Γ, sample → landmark → sample, so the singular values of
-    :math:`P Λ^{-1/2} = U Σ V^⊤` stand for the eigenvalues of Γ and U for its eigenvectors.
-    Since :math:`U = P (Λ^{-1/2} V) Σ^{-1}` averages the rows of :math:`Λ^{-1/2} V` over the
-    landmarks of a sample, these m rows are the embedding: they are clustered, and samples
-    follow by their membership. V comes from the m × m Gram matrix, a mean over samples, here
-    over a random sample of 16 m of them; nothing of size n × m is stored.
+    Let P (n, m) hold the membership of each sample over the landmarks, with rows that sum to
+    one, and Λ its column sums. :math:`P Λ^{-1} P^⊤` is doubly stochastic and positive
+    semi-definite. It is two steps of the random walk Γ, sample → landmark → sample, so the
+    singular values of :math:`P Λ^{-1/2} = U Σ V^⊤` approximate the eigenvalues of Γ, and U its
+    eigenvectors. :math:`U = P (Λ^{-1/2} V) Σ^{-1}` averages the rows of :math:`Λ^{-1/2} V` over
+    the landmarks of a sample. Therefore these m rows are the embedding that is clustered;
+    samples get their labels from their membership. V comes from the m × m Gram matrix, estimated
+    from 16 m random samples. Nothing of size n × m is stored.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""Everything known after labelling: labels, tree, and how to treat new samples."""
+"""The result of labelling: labels, merge tree, and prediction for new samples."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ OUTLIER_QUANTILES = (0.5, 0.9, 0.95, 0.99, 0.999)
 
 @dataclass(frozen=True)
 class LabelModel:
-    """Labels of the fitted samples and what is needed for new ones.
+    """Labels of the fitted samples, and the data needed to label new ones.
 
     Attributes
     ----------
     labels : ndarray of shape (n,), int64
-        Clusters are numbered by falling size, ties by the first sample.
+        Clusters are numbered by size, largest first, ties by the first sample.
     n_clusters : int
     eigenvalues : ndarray
-        Leading eigenvalues of Γ, falling; at least ``n_clusters`` of them.
+        Leading eigenvalues of Γ, largest first; at least ``n_clusters`` of them.
     method : str
         ``"dense"``, ``"blocks"`` or ``"landmarks"``.
     merge_tree : ndarray of shape (n_clusters - 1, 4)
@@ -47,9 +47,12 @@ class LabelModel:
         are the most probable cluster, so that :meth:`predict` agrees with them. None for
         ``"landmarks"``, where only landmarks have a spectral cluster.
     selection : ModelSelection or None
-        How the number of clusters was chosen, when it was.
+        How the number of clusters was chosen; None if it was given.
     n_blocks : int or None
-        Number of clusters before merging: more than ``n_clusters`` where Γ had more blocks.
+        Number of clusters before joining: more than ``n_clusters`` if Γ had more blocks.
+    candidates : tuple of dict
+        The labellings that :func:`~unbend.labels.choose_labelling` compared, the chosen one
+        first; empty if there was only one.
     """
 
     labels: NDArray[np.int64]
@@ -63,6 +66,7 @@ class LabelModel:
     reassigned: float | None
     selection: ModelSelection | None = None
     n_blocks: int | None = None
+    candidates: tuple[dict[str, Any], ...] = ()
 
     def predict_proba(self, C_new: Tensor | NDArray[np.floating]) -> NDArray[np.float64]:
         """Probability of each cluster, shape (m, n_clusters), for new codes of shape (m, d)."""
@@ -70,7 +74,7 @@ class LabelModel:
         out = np.empty((C.shape[0], self.n_clusters))
         for rows, p in self.representatives.probabilities(C):
             out[rows] = p.cpu().numpy()
-        # Sums are one up to the rounding of the kernel's dtype; make them one in float64.
+        # Sums are one up to rounding in the kernel's dtype. Make them one in float64.
         out /= out.sum(1, keepdims=True)
         return out
 
@@ -121,6 +125,7 @@ class LabelModel:
             "reassigned": self.reassigned,
             "n_blocks": self.n_blocks,
             "selection": None if self.selection is None else asdict(self.selection),
+            "candidates": list(self.candidates),
         }
         return {name: t.contiguous() for name, t in tensors.items()}, meta
 
@@ -148,6 +153,7 @@ class LabelModel:
             reassigned=meta["reassigned"],
             selection=None if selection is None else ModelSelection.from_dict(selection),
             n_blocks=meta.get("n_blocks"),
+            candidates=tuple(dict(row) for row in meta.get("candidates", ())),
         )
 
     def _codes(self, C_new: Tensor | NDArray[np.floating]) -> Tensor:
@@ -157,7 +163,7 @@ class LabelModel:
 
 
 def _check_state(tensors: dict[str, Tensor], meta: dict[str, Any], k: int) -> None:
-    """A file from others may not fit together; say so now, not in the middle of a prediction."""
+    """Raise on load if parts of the file do not fit together, not later during prediction."""
     m, d = tensors["codes"].shape
     fits = {
         "potential": tensors["potential"].shape == (m,),

@@ -18,18 +18,18 @@ __all__ = ["Representatives"]
 class Representatives:
     r"""Codes that stand for the fitted samples, each with a potential and a cluster.
 
-    A new code c has, over the representatives j, the membership
+    The membership of a new code c over the representatives j is
 
     .. math:: Γ_{cj} = \frac{\exp((c^⊤ c_j + u_j)/η)}{\sum_l \exp((c^⊤ c_l + u_l)/η)}
 
-    which is the row that Γ would have for it. Rows sum to one, so the sum over the
-    representatives of a cluster is the probability of that cluster.
+    which is the row of Γ that c would have. It sums to one, so the sum over the representatives
+    of a cluster is the probability of that cluster.
 
     Attributes
     ----------
     codes : Tensor of shape (m, d)
     potential : Tensor of shape (m,)
-        u_j, plus η times the logarithm of the mass when j stands for many samples.
+        u_j, plus η times the logarithm of the mass if j represents many samples.
     labels : Tensor of shape (m,)
     n_clusters : int
     eta : float
@@ -67,7 +67,7 @@ class Representatives:
         return labels, confidence
 
     def raised(self, clusters: list[int]) -> Representatives:
-        """A copy where each given cluster wins at one or more of its own representatives."""
+        """A copy where each given cluster is the most probable at one of its representatives."""
         potential = self.potential.clone()
         for q in clusters:
             own = self.labels == q

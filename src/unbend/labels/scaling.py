@@ -1,4 +1,4 @@
-"""Symmetric Sinkhorn scaling of a kernel that is known only through its products."""
+"""Symmetric Sinkhorn scaling of a kernel, given only its products with vectors."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from torch import Tensor
 from unbend.exceptions import NotConvergedWarning
 from unbend.progress import Progress, Tick, silent
 
-__all__ = ["Scaling", "symmetric_scaling"]
+__all__ = ["SinkhornScaling", "symmetric_scaling"]
 
 # The error of log v shrinks by 1 − θ(1 + λ) along an eigenvector of Γ with eigenvalue λ. With
 # λ in [0, 1] (exp of a Gram matrix is positive semi-definite) θ = 2/3 gives at worst 1/3 per
@@ -21,8 +21,8 @@ _STEP = 2.0 / 3.0
 
 
 @dataclass(frozen=True)
-class Scaling:
-    """Positive v with v ∘ (K (a ∘ v)) = 1, and how well it did."""
+class SinkhornScaling:
+    """Positive v with v ∘ (K (a ∘ v)) = 1, and the error that is left."""
 
     v: Tensor
     n_iter: int
@@ -42,7 +42,7 @@ def symmetric_scaling(
     tol: float = 1e-4,
     max_iter: int = 200,
     progress: Progress = silent,
-) -> Scaling:
+) -> SinkhornScaling:
     r"""Find v such that :math:`\Gamma = \mathrm{Diag}(v) K \mathrm{Diag}(v)` has unit row sums.
 
     With one symmetric kernel one vector suffices, and Γ is doubly stochastic. The update is
@@ -55,12 +55,12 @@ def symmetric_scaling(
     start : Tensor of shape (n,)
         First v, positive.
     weights : Tensor of shape (n,), optional
-        Masses a of the samples (all ones by default): Γ is then doubly stochastic with
-        respect to a, as for landmarks that stand for many samples each.
+        Masses a of the samples, all ones by default. Γ is doubly stochastic with respect to a.
+        Landmarks use this because each represents many samples.
     tol : float
         Largest accepted deviation of a row sum from one.
     max_iter : int
-        Number of products with K at most.
+        Largest number of products with K.
     progress : callable
         Receives one tick of stage ``"sinkhorn"`` per update.
 
@@ -83,10 +83,10 @@ def symmetric_scaling(
     if error > tol:
         message = f"membership: marginal error {error:.2e} after {n_iter} updates, wanted {tol:.0e}"
         warnings.warn(message, NotConvergedWarning, stacklevel=2)
-    return Scaling(v, n_iter, error, error <= tol)
+    return SinkhornScaling(v, n_iter, error, error <= tol)
 
 
 def flat_start(apply: Callable[[Tensor], Tensor], like: Tensor, n: int) -> Tensor:
-    """A first v that is right when all samples have equally many neighbours."""
+    """An initial v that is exact if all row sums of the kernel are equal."""
     ones = torch.ones(n, 1, dtype=like.dtype, device=like.device)
     return apply(ones)[:, 0].rsqrt()

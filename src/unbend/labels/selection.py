@@ -1,4 +1,4 @@
-"""The table behind a chosen number of clusters."""
+"""The evidence for the chosen number of clusters, one row per candidate."""
 
 from __future__ import annotations
 

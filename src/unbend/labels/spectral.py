@@ -9,33 +9,33 @@ from torch import Tensor
 
 from unbend.labels.eigen import Eigenpairs, leading_eigenpairs
 from unbend.labels.kernel import BlockKernel, DenseKernel, row_blocks, similarity_kernel
-from unbend.labels.scaling import Scaling, flat_start, symmetric_scaling
+from unbend.labels.scaling import SinkhornScaling, flat_start, symmetric_scaling
 from unbend.progress import Progress, silent
 
-__all__ = ["Membership", "embed"]
+__all__ = ["Membership", "spectral_embedding"]
 
-# Up to this size a full eigendecomposition is faster than iterating; it is also the size of
-# the sample that gives larger problems their start.
+# Up to this size a full eigendecomposition is faster than iterating. Larger problems start from
+# the solution for a random sample of this size.
 _FULL = 800
 
 
 @dataclass(frozen=True)
 class Membership:
-    """Γ = Diag(v) K Diag(v), as products only."""
+    """Γ = Diag(v) K Diag(v), applied without storing it."""
 
     kernel: BlockKernel
-    scaling: Scaling
+    scaling: SinkhornScaling
 
     @classmethod
     def of(
         cls, kernel: BlockKernel, start: Tensor, tol: float, progress: Progress = silent
     ) -> Membership:
-        """Project a kernel onto the doubly stochastic matrices, beginning with v = start."""
+        """Project a kernel onto the doubly stochastic matrices, starting from v = start."""
         return cls(kernel, symmetric_scaling(kernel.apply, start, tol=tol, progress=progress))
 
     @classmethod
     def of_few(cls, C: Tensor, eta: float, absolute: bool, tol: float) -> Membership:
-        """The stored membership of so few codes that no start is needed."""
+        """The membership of few codes, with a stored kernel and a flat start."""
         kernel = DenseKernel(C, eta, absolute)
         return cls.of(kernel, flat_start(kernel.apply, C, kernel.n), tol)
 
@@ -44,15 +44,19 @@ class Membership:
         v = self.scaling.v[:, None]
         return v * self.kernel.apply(v * X)
 
-    def spectrum(self, p: int) -> Eigenpairs:
-        """The p leading eigenpairs by a full decomposition."""
+    def dense(self) -> Tensor:
+        """Γ itself, symmetric to the last bit."""
         v = self.scaling.v
         Gamma = self.apply(torch.eye(len(v), dtype=v.dtype, device=v.device))
-        values, vectors = torch.linalg.eigh((Gamma + Gamma.T) / 2)
+        return (Gamma + Gamma.T) / 2
+
+    def spectrum(self, p: int) -> Eigenpairs:
+        """The p leading eigenpairs by a full decomposition."""
+        values, vectors = torch.linalg.eigh(self.dense())
         return Eigenpairs(values[-p:].flip(0), vectors[:, -p:].flip(1), 0.0)
 
 
-def embed(
+def spectral_embedding(
     C: Tensor,
     kernel: BlockKernel,
     k: int,
@@ -72,7 +76,7 @@ def embed(
     kernel : BlockKernel
         Their kernel, stored or recomputed.
     k : int
-        Number of clusters. The eigenpair after k only tells the gap.
+        Number of clusters. The eigenpair after k is used only for the gap.
     """
     p = min(k + 1, kernel.n)
     width = p + max(4, p // 4)  # spare columns let the wanted ones converge faster
@@ -88,7 +92,7 @@ def embed(
 def _start(
     C: Tensor, width: int, eta: float, absolute: bool, tol: float, seed: int
 ) -> tuple[Tensor, Tensor]:
-    """A first v and a first block of eigenvectors, extended from a random sample of the codes.
+    """Initial v and eigenvectors, extended from a random sample of the codes.
 
     One product with an (n, sample) kernel replaces several with the (n, n) kernel.
     """
@@ -96,7 +100,7 @@ def _start(
     size = max(_FULL, 4 * width)
     sample = C[torch.randperm(n, generator=generator)[:size].to(C.device)]
     few = Membership.of_few(sample, eta, absolute, tol)
-    # The sample stands for all n: its v is too large by the root of the ratio of sizes.
+    # The sample represents all n codes, so its v is too large by the root of n / size.
     v_few = few.scaling.v[:, None] * (size / n) ** 0.5
     right = torch.cat([v_few * (n / size), few.scaling.v[:, None] * few.spectrum(width).vectors], 1)
     product = C.new_empty(n, width + 1)

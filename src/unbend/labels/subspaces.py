@@ -1,4 +1,4 @@
-"""What a cluster looks like in feature space: second moments, coding length, residuals."""
+"""Clusters in feature space: second moments, coding length, residuals."""
 
 from __future__ import annotations
 
@@ -10,7 +10,13 @@ from torch import Tensor
 
 from unbend.labels.kernel import row_blocks
 
-__all__ = ["Subspaces", "coding_length", "coding_lengths", "second_moments"]
+__all__ = [
+    "Subspaces",
+    "coding_length",
+    "coding_lengths",
+    "rate_reduction_of",
+    "second_moments",
+]
 
 
 def second_moments(Z: Tensor, labels: Tensor, k: int) -> tuple[Tensor, Tensor]:
@@ -43,9 +49,9 @@ def coding_lengths(moments: Tensor, counts: Tensor, total: float, eps_sq: float)
     .. math:: L_q = \frac{m_q + d}{2} \log\det\Big(I + \frac{d}{ε^2 m_q} Z_q^⊤ Z_q\Big)
               - m_q \ln\frac{m_q}{m}
 
-    The first term codes the samples and the subspace of the cluster, the second says which
-    cluster each sample belongs to. Smaller is better, and :math:`\sum_q L_q` is comparable
-    between different numbers of clusters.
+    The first term codes the samples and the subspace of the cluster, the second codes the
+    cluster of each sample. Smaller is better, and :math:`\sum_q L_q` can be compared between
+    different numbers of clusters.
 
     Parameters
     ----------
@@ -89,9 +95,9 @@ def coding_length(
     eps_sq : float
         ε².
     total : float, optional
-        Number of samples that Z stands for, n by default. Every count is scaled by total / n.
+        Number of samples that Z represents, n by default. Every count is scaled by total / n.
     """
-    # Many small matrices in float64: quicker on the CPU, and some devices have no float64.
+    # Many small float64 matrices are faster on the CPU, and some devices lack float64.
     Z, labels = Z.cpu(), labels.cpu()
     n, d = Z.shape
     ratio = 1.0 if total is None else total / n
@@ -109,6 +115,25 @@ def coding_length(
     return length
 
 
+def rate_reduction_of(Z: Tensor, labels: Tensor, k: int, eps_sq: float) -> float:
+    r"""ΔR(Z, Π) = R(Z) - Σ_q (m_q/m) R(Z_q), Eq. (1) with hard labels, in nats.
+
+    Examples
+    --------
+    >>> Z = torch.eye(2).repeat_interleave(3, 0)
+    >>> right = rate_reduction_of(Z, torch.tensor([0, 0, 0, 1, 1, 1]), 2, 0.1)
+    >>> right > rate_reduction_of(Z, torch.tensor([0, 1, 0, 1, 0, 1]), 2, 0.1)
+    True
+    """
+    moments, counts = second_moments(Z, labels, k)
+    total = counts.sum()
+    whole = _regularised(moments.sum(0, keepdim=True), total[None], eps_sq)
+    parts = _regularised(moments, counts, eps_sq)
+    rates = torch.linalg.cholesky(parts).diagonal(dim1=-2, dim2=-1).log().sum(-1) * 2
+    R = 2 * float(torch.linalg.cholesky(whole)[0].diagonal().log().sum())
+    return R - float((counts / total * rates).sum())
+
+
 @dataclass(frozen=True)
 class Subspaces:
     """Second moments of the features of each cluster."""
@@ -123,9 +148,9 @@ class Subspaces:
         .. math:: s(z) = \min_q z^⊤ M_q^{-1} z, \quad M_q = I + \frac{d}{ε^2 m_q} Z_q^⊤ Z_q
 
         Up to a constant factor, z^⊤ M_q^{-1} z is the derivative of the coding rate of cluster q
-        with respect to the membership of z: what it costs to code z with that cluster. For unit
-        z it is the squared length of z where each principal direction with variance σ² is
-        shrunk by 1/(1 + d σ²/ε²): 1 outside the subspace, near 0 inside, no rank to choose.
+        with respect to the membership of z: the cost of coding z with that cluster. For unit z
+        it is the squared length of z after shrinking each principal direction with variance σ²
+        by 1/(1 + d σ²/ε²): 1 outside the subspace, near 0 inside. No rank has to be chosen.
         """
         M = _regularised(self.moments, self.counts, self.eps_sq)
         eye = torch.eye(M.shape[-1], dtype=M.dtype)

@@ -12,15 +12,15 @@ from unbend.labels.assign import assign
 from unbend.labels.kernel import BlockKernel, DenseKernel
 from unbend.labels.landmarks import choose_landmarks, landmark_spectrum
 from unbend.labels.prediction import Representatives
-from unbend.labels.spectral import embed
+from unbend.labels.spectral import spectral_embedding
 from unbend.progress import Progress, silent
 
-__all__ = ["METHODS", "Embedding", "Settings", "choose_method", "embed_codes"]
+__all__ = ["LABEL_METHODS", "Embedding", "Settings", "choose_method", "embed_codes"]
 
-METHODS = ("dense", "blocks", "landmarks")
+LABEL_METHODS = ("dense", "blocks", "landmarks")
 
-# Up to 10,000 samples the stored kernel takes at most 200 MB in float32. Recomputing it in blocks
-# costs about twenty passes of n² and stays within a minute or two up to 20,000.
+# The stored kernel of 10,000 samples takes 200 MB in float32. Recomputing it in blocks takes
+# about twenty passes over n² entries, a minute or two for 20,000 samples.
 _DENSE_UP_TO = 10_000
 _BLOCKS_UP_TO = 20_000
 
@@ -31,7 +31,7 @@ _MIN_PER_CLUSTER = 16
 
 @dataclass(frozen=True)
 class Settings:
-    """What all paths share."""
+    """Settings of all three methods."""
 
     eta: float
     eps_sq: float
@@ -53,17 +53,18 @@ def choose_method(method: str, n: int) -> str:
 
 @dataclass(frozen=True)
 class Embedding:
-    """Leading eigenvalues of Γ, the eigenvectors at samples or landmarks, and how to cut them."""
+    """Leading eigenpairs of Γ at samples or landmarks, which :meth:`cut` clusters."""
 
     values: Tensor
     vectors: Tensor
+    nodes: Tensor  # codes of the samples or landmarks
     represent: Callable[[Tensor, int], tuple[Representatives, Tensor | None]]
 
     def cut(self, k: int, n_blocks: int | None = None) -> tuple[Representatives, Tensor | None]:
         """Representatives labelled with k clusters, and the spectral labels of the samples.
 
-        The landmark path labels landmarks only and has None for these. ``n_blocks`` is that of
-        :func:`~unbend.labels.assign.assign`.
+        The landmark method labels only landmarks, so its spectral labels are None. ``n_blocks``
+        is passed to :func:`~unbend.labels.assign.assign`.
         """
         return self.represent(assign(self.vectors, k, n_blocks), k)
 
@@ -79,7 +80,7 @@ def _exact_path(method: str, C: Tensor, p: int, settings: Settings) -> Embedding
     """The whole Γ, stored (dense) or applied in blocks."""
     eta, absolute = settings.eta, settings.absolute
     kernel = (DenseKernel if method == "dense" else BlockKernel)(C, eta, absolute)
-    membership, spectrum = embed(
+    membership, spectrum = spectral_embedding(
         C,
         kernel,
         p,
@@ -96,14 +97,14 @@ def _exact_path(method: str, C: Tensor, p: int, settings: Settings) -> Embedding
         raised = potential[keep] + eta * share.to(C).log()
         return Representatives(C[keep], raised, labels[keep], k, eta, absolute), labels
 
-    return Embedding(spectrum.values, spectrum.vectors, represent)
+    return Embedding(spectrum.values, spectrum.vectors, C, represent)
 
 
 def _stratified(labels: Tensor, k: int, seed: int) -> tuple[Tensor, Tensor]:
     """Random samples of each cluster, and how many samples each of them stands for.
 
-    All samples while they are few. Otherwise a number proportional to the size of the cluster,
-    and not less than 16 of it.
+    Takes all samples if there are few. Otherwise the number is proportional to the size of the
+    cluster, and at least 16.
     """
     n = labels.shape[0]
     counts = torch.bincount(labels, minlength=k).cpu()
@@ -122,7 +123,7 @@ def _stratified(labels: Tensor, k: int, seed: int) -> tuple[Tensor, Tensor]:
 
 
 def _landmark_path(C: Tensor, p: int, settings: Settings) -> Embedding:
-    """Γ seen through landmarks; samples follow by their membership."""
+    """Approximate Γ by landmarks; samples get their labels from their membership."""
     n, eta, absolute = C.shape[0], settings.eta, settings.absolute
     m = settings.n_landmarks or min(n, max(1024, 5 * p))
     landmarks = choose_landmarks(C, m, settings.seed, absolute, settings.progress)
@@ -146,4 +147,4 @@ def _landmark_path(C: Tensor, p: int, settings: Settings) -> Embedding:
     def represent(labels: Tensor, k: int) -> tuple[Representatives, None]:
         return Representatives(landmarks.codes, potential, labels, k, eta, absolute), None
 
-    return Embedding(spectrum.values, spectrum.vectors, represent)
+    return Embedding(spectrum.values, spectrum.vectors, landmarks.codes, represent)

@@ -1,0 +1,146 @@
+"""Set up training: build the network, views and tools from samples and a config."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from lightning_fabric import Fabric
+from torch import Tensor, nn
+
+from unbend.config import Config
+from unbend.disk import hash_array
+from unbend.networks import Network, build_network
+from unbend.networks.encoders.encoder import fingerprint_of
+from unbend.progress import Callback, Progress, silent
+from unbend.samples import NeighborChoice, ViewSampler, choose_metric
+from unbend.training import Checkpoints, Record, Tools, agree, synchronize
+
+__all__ = ["Run", "begin"]
+
+_STAGE1 = ("views", "network", "pretrain")
+
+
+@dataclass(frozen=True)
+class Run:
+    """The state of a training run that its stages share.
+
+    ``network`` is trained in place; ``trained`` is the same network in Fabric's wrapper.
+    ``started`` is True if stage 1 is already done.
+    """
+
+    samples: Tensor
+    config: Config
+    seed: int
+    network: Network
+    trained: Any
+    views: ViewSampler
+    tools: Tools
+    started: bool
+    neighbors: NeighborChoice
+
+    def refresh_views(self) -> None:
+        """Search neighbours again in the features of stage 1, if the config asks for it."""
+        if self.config.views.refresh and self.views.neighbors.shape[1]:
+            self.views.refresh(self.network.encode(self.samples).Z)
+
+    def end(self) -> Network:
+        """The network in contiguous memory format, so that it computes like a loaded one."""
+        return self.network.to(memory_format=torch.contiguous_format)  # type: ignore[call-overload, no-any-return]
+
+
+def begin(
+    samples: Tensor,
+    config: Config,
+    *,
+    seed: int,
+    fabric: Fabric,
+    n_clusters: int | str = "auto",
+    progress: Progress = silent,
+    checkpoints: Checkpoints | None = None,
+    callbacks: Sequence[Callback] = (),
+    make_views: Callable[..., ViewSampler] = ViewSampler,
+    backbone: nn.Module | None = None,
+    start: Network | None = None,
+    generator: torch.Generator | None = None,
+    stage1_only: bool = False,
+) -> Run:
+    """Build and normalise the network, place it on the device, make the views.
+
+    Everything random comes from ``seed``; the global random state is not touched.
+
+    Parameters
+    ----------
+    samples : Tensor of shape (n, p) or (n, c, h, w)
+        Scaled samples.
+    config : Config
+        From :func:`unbend.config.resolve`.
+    seed : int
+        Seed of weights, batches and views.
+    fabric : Fabric
+        Device and precision.
+    n_clusters : int or "auto"
+        k, for the choice of the neighbours' metric where the config leaves it open.
+    progress, callbacks
+        Observers of the training, see :mod:`unbend.progress`.
+    checkpoints : Checkpoints, optional
+        Resume from the newest checkpoint and save new ones here. On the CPU the result is
+        bit-equal to that of an uninterrupted run.
+    make_views : callable
+        Makes the views, if they need more than the samples.
+    backbone : Module, optional
+        Replaces the backbone named in the config; a copy is trained.
+    start : Network, optional
+        A network after stage 1; a copy is trained further.
+    generator : torch.Generator, optional
+        The generator that trained ``start``; the result then equals that of an unsplit run.
+    stage1_only : bool
+        Whether checkpoints ignore the settings of later stages.
+    """
+    if start is not None and checkpoints is not None:
+        raise ValueError("a run takes checkpoints or a start, not both; leave one of them out")
+    seed = int(agree(seed)[0]) if seed < 2**53 else seed
+    generator = generator or torch.Generator().manual_seed(seed)
+    samples = samples.to(fabric.device)
+    choice = _choose_neighbors(samples, config, n_clusters, progress)
+    config = config.override({"views.metric": choice.metric})
+    network = copy.deepcopy(start)
+    if network is None:
+        network = build_network(tuple(samples.shape[1:]), config.network, seed, backbone)
+        network.normalize_like(samples, per_column=choice.metric == "standardized")
+    synchronize(network)
+    network.to(fabric.device)
+    if samples.ndim == 4:
+        # Convolutions take a quarter less time.
+        network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+    record = Record()
+    if checkpoints is not None:
+        tree = config.to_dict()
+        identity = {
+            "config": {k: tree[k] for k in _STAGE1} if stage1_only else tree,
+            "seed": seed,
+            "precision": str(getattr(fabric._precision, "precision", "")),
+            "samples": hash_array(samples),
+        }
+        if backbone is not None:
+            identity["backbone"] = fingerprint_of(backbone.state_dict())
+        record = Record(checkpoints, identity)
+    trained: Any = fabric.setup_module(network)
+    trained.mark_forward_method("features")
+    views = make_views(samples, config.views, generator, progress)
+    tools = Tools(fabric, generator, progress, record, tuple(callbacks))
+    return Run(samples, config, seed, network, trained, views, tools, start is not None, choice)
+
+
+def _choose_neighbors(
+    samples: Tensor, config: Config, n_clusters: int | str, progress: Progress
+) -> NeighborChoice:
+    """The configured metric, or one chosen from the data; it does not depend on the seed."""
+    if config.views.metric != "auto":
+        return NeighborChoice(config.views.metric, {})
+    if config.views.n_neighbors == 0 or len(samples) < 4:
+        return NeighborChoice("euclidean", {})
+    return choose_metric(samples, n_clusters, progress=progress)

@@ -1,0 +1,103 @@
+"""Models from others decide nothing but labels, and wrong ones are one line."""
+
+import json
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+from torch import nn
+
+from unbend import MLC, load
+
+SHORT = {
+    "pretrain_epochs": 1,
+    "epochs": 1,
+    "random_state": 0,
+    "settings": {"pretrain.min_steps": 2, "stage2.min_steps": 2},
+}
+
+
+class Colours(nn.Module):
+    """Mean colours through a module, so that embeddings are kept."""
+
+    def forward(self, x):
+        return torch.cat([x.mean((2, 3)), x.std((2, 3))], 1)
+
+
+@pytest.fixture(scope="module")
+def images():
+    return np.random.default_rng(0).integers(0, 256, (40, 3, 8, 8), dtype=np.uint8)
+
+
+@pytest.fixture
+def saved(tmp_path, monkeypatch, images):
+    monkeypatch.setenv("UNBEND_CACHE", str(tmp_path / "cache"))
+    model = MLC(3, encoder=Colours(), cache_dir=tmp_path / "mine", **SHORT).fit(images)
+    model.save(tmp_path / "model")
+    return tmp_path / "model"
+
+
+def change(saved, **values):
+    """Edit model.json as somebody else might."""
+    tree = json.loads((saved / "model.json").read_text())
+    for key, value in values.items():
+        tree[key] = {**tree[key], **value} if isinstance(value, dict) else value
+    (saved / "model.json").write_text(json.dumps(tree))
+
+
+def test_a_model_does_not_say_where_to_write(saved, images, tmp_path):
+    assert str(tmp_path) not in json.dumps(json.loads((saved / "model.json").read_text())["params"])
+    change(saved, params={"cache_dir": str(tmp_path / "trap")})
+    model = load(saved, encoder=Colours())
+    assert model.cache_dir == "auto"
+    model.predict(images)
+    assert not (tmp_path / "trap").exists()
+    assert (tmp_path / "cache" / "embeddings").is_dir()
+
+
+def test_no_cache_stays_no_cache(saved, images, tmp_path):
+    change(saved, params={"cache_dir": None})
+    load(saved, encoder=Colours()).predict(images)
+    assert not (tmp_path / "cache").exists()
+
+
+@pytest.mark.parametrize("field", ["name", "fingerprint", "resolution", "pooling", "mean", "std"])
+def test_a_record_of_an_encoder_without_a_field_is_one_line(saved, images, field):
+    record = json.loads((saved / "model.json").read_text())["encoder"]
+    del record[field]
+    tree = json.loads((saved / "model.json").read_text())
+    (saved / "model.json").write_text(json.dumps({**tree, "encoder": record}))
+    model = load(saved, encoder=Colours())
+    with pytest.raises(
+        ValueError, match=f"the record of the encoder in this model lacks '{field}'"
+    ):
+        model.predict(images)
+
+
+@pytest.mark.parametrize("name", ["labels.codes", "labels.potential", "labels.counts", "mean"])
+@pytest.mark.parametrize("bad", [float("nan"), float("inf")])
+def test_weights_that_are_not_finite_are_refused(saved, name, bad):
+    tensors = load_file(saved / "model.safetensors")
+    name = name if name in tensors else f"network.{name}"
+    tensors[name] = tensors[name].clone().double()
+    tensors[name].view(-1)[0] = bad
+    save_file(tensors, saved / "model.safetensors")
+    with pytest.raises(ValueError, match=f"'{name}' holds numbers that are not finite"):
+        load(saved)
+
+
+def test_complex_weights_are_refused(saved):
+    tensors = load_file(saved / "model.safetensors")
+    name = next(key for key in tensors if key.startswith("network.") and "weight" in key)
+    tensors[name] = tensors[name].to(torch.complex64)
+    save_file(tensors, saved / "model.safetensors")
+    with pytest.raises(ValueError, match="not finite or not real"):
+        load(saved)
+
+
+@pytest.mark.parametrize("size", ["width", "dim", "head_width"])
+def test_absurd_widths_are_refused_before_the_work(size):
+    model = MLC(3, settings={f"network.{size}": 100_000_000})
+    with pytest.raises(ValueError, match=rf"'network.{size}' must be an integer from 1 to 65536"):
+        model.fit(np.eye(9))

@@ -1,0 +1,152 @@
+"""The calibrated recipe from end to end: neighbours, eta and labelling of a fitted MLC."""
+
+import json
+
+import numpy as np
+import pytest
+from sklearn.datasets import make_blobs
+from sklearn.metrics import adjusted_rand_score, homogeneity_score
+
+from unbend import MLC, load
+from unbend.config import PRESETS
+from unbend.knobs import is_metric
+from unbend.samples.graph_choice import METRICS
+
+CENTERS = 8 * np.eye(4)
+X, Y = make_blobs(200, centers=CENTERS, random_state=0)
+SHORT = {"pretrain_epochs": 4, "settings": {"stage2.min_steps": 4, "stage2.max_steps": 4}}
+
+
+def stages(model: MLC) -> list[str]:
+    return list(dict.fromkeys(row["stage"] for row in model.history_))
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    return MLC(n_clusters=4, random_state=0).fit(X)
+
+
+def test_what_was_calibrated_is_told(fitted):
+    assert adjusted_rand_score(Y, fitted.labels_) == 1.0
+    assert tuple(fitted.neighbors_.scores) == METRICS
+    assert fitted.config_.views.metric == fitted.neighbors_.metric
+    assert is_metric(fitted.config_.views.metric)
+    best = max(fitted.neighbors_.scores.values())
+    assert fitted.neighbors_.scores[fitted.neighbors_.metric] >= best - 1e-4
+    assert 0.02 <= fitted.config_.stage2.eta <= 1
+    rows = fitted.labelling_
+    assert rows == json.loads(json.dumps(rows))
+    assert rows[0]["smallest_cluster"] == np.bincount(fitted.labels_).min()
+    assert rows[0]["explained"] == max(row["explained"] for row in rows)
+    assert any(row["labelling"].startswith("stage 1: ") for row in rows)
+    assert len({row["labelling"].split(":")[0] for row in rows}) == 3  # stage 1, two etas
+
+
+def test_stage_2_runs_once_for_each_sharpness(fitted):
+    assert stages(fitted) == ["stage 1", "stage 2", "stage 2, eta 2"]
+    one = MLC(4, random_state=0, pretrain_epochs=4, settings={"stage2.sharpness": [0.8]}).fit(X)
+    assert stages(one) == ["stage 1", "stage 2"]
+    assert one.config_.stage2.sharpness == (0.8,)
+
+
+def test_the_same_seed_gives_the_same_result(fitted):
+    again = MLC(n_clusters=4, random_state=0).fit(X)
+    np.testing.assert_array_equal(fitted.labels_, again.labels_)
+    np.testing.assert_array_equal(fitted.transform(X), again.transform(X))
+    assert again.labelling_ == fitted.labelling_
+    assert again.neighbors_ == fitted.neighbors_
+    assert again.config_ == fitted.config_
+
+
+def test_a_saved_model_keeps_what_was_calibrated(fitted, tmp_path):
+    fitted.save(tmp_path / "model")
+    loaded = load(tmp_path / "model")
+    assert loaded.labelling_ == fitted.labelling_
+    assert loaded.neighbors_ == fitted.neighbors_
+    assert loaded.neighbors_.reason() == fitted.neighbors_.reason()
+    assert loaded.config_ == fitted.config_
+    np.testing.assert_array_equal(loaded.predict(X), fitted.predict(X))
+
+
+@pytest.mark.parametrize("damage", [3, {"metric": "cosine"}, {"metric": "x", "scores": [1]}])
+def test_a_damaged_choice_is_a_damaged_model(fitted, tmp_path, damage):
+    fitted.save(tmp_path / "model")
+    path = tmp_path / "model" / "model.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"neighbors": damage}))
+    with pytest.raises(ValueError, match="is not a model of this version"):
+        load(tmp_path / "model")
+
+
+def test_one_cluster():
+    model = MLC(n_clusters=1, random_state=0, **SHORT).fit(X)
+    assert set(model.labels_.tolist()) == {0}
+    assert stages(model) == ["stage 1", "stage 2"]  # one cluster says nothing about eta
+
+
+def test_unknown_number_of_clusters():
+    """No cluster mixes two blobs; there may be more clusters than blobs."""
+    model = MLC(random_state=0).fit(X)
+    assert homogeneity_score(Y, model.labels_) == pytest.approx(1)
+    assert model.model_selection_ is not None
+    assert model.n_clusters_ == model.model_selection_.chosen
+    assert tuple(model.neighbors_.scores) == METRICS
+    assert model.config_.stage2.eta == 0.175
+    smallest = np.bincount(model.labels_).min()
+    assert model.labelling_[0]["smallest_cluster"] == smallest
+
+
+@pytest.mark.parametrize("given", [{"eta": 0.3}, {"settings": {"stage2.eta": 0.3}}])
+def test_a_number_for_eta_wins(given):
+    model = MLC(n_clusters=4, random_state=0, pretrain_epochs=4, **given).fit(X)
+    assert model.config_.stage2.eta == 0.3
+    assert stages(model) == ["stage 1", "stage 2"]
+    assert {row["labelling"].split(":")[0] for row in model.labelling_} == {
+        "stage 1",
+        "stage 2 at eta 0.3",
+    }
+
+
+def test_a_metric_and_a_join_that_are_given_win():
+    settings = {"views.metric": "cosine", "labels.join": "none", **SHORT["settings"]}
+    model = MLC(n_clusters=4, random_state=0, pretrain_epochs=4, settings=settings).fit(X)
+    assert model.neighbors_.metric == "cosine"
+    assert dict(model.neighbors_.scores) == {}
+    assert model.labelling_ == []
+
+
+def test_the_paper_is_not_calibrated():
+    paper = PRESETS["paper"].for_problem(60_000, 100)
+    assert paper == PRESETS["paper"].override({"views.n_neighbors": 0})
+    assert (paper.stage2.eta, paper.labels.join, paper.network.dim) == (0.175, "none", 128)
+    model = MLC(n_clusters=4, preset="paper", backbone="mlp", batch_size=64, random_state=0,
+                pretrain_epochs=1, epochs=1,
+                settings={"network.head_width": 32, "network.width": 16}).fit(X)  # fmt: skip
+    assert model.config_.stage2.eta == 0.175
+    assert model.config_.views.metric == "euclidean"
+    assert model.labelling_ == []
+    assert stages(model) == ["stage 1", "stage 2"]
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"views.metric": "manhattan"}, "'views.metric' must be auto, euclidean"),
+        ({"views.metric": "ridge:0"}, "'views.metric' must be auto, euclidean"),
+        ({"stage2.eta": 0}, "'stage2.eta' must be > 0 or 'auto'"),
+        ({"stage2.eta": "none"}, "'stage2.eta' must be > 0 or 'auto'"),
+        ({"stage2.sharpness": 1.5}, "'stage2.sharpness' must be one to four numbers"),
+        ({"stage2.sharpness": []}, "'stage2.sharpness' must be one to four numbers"),
+        ({"stage2.sharpness": [0.1] * 5}, "'stage2.sharpness' must be one to four numbers"),
+        ({"labels.join": "all"}, "'labels.join' must be"),
+        ({"stage2.join": "codes"}, "unknown setting 'stage2.join'"),
+    ],
+)
+def test_wrong_settings_are_one_line(settings, message):
+    with pytest.raises(ValueError, match=message) as error:
+        MLC(n_clusters=4, settings=settings).fit(X)
+    assert "\n" not in str(error.value)
+
+
+def test_the_preset_embeddings_is_gone():
+    with pytest.raises(ValueError, match="one of auto, paper, images, vectors, simulation, got"):
+        MLC(n_clusters=4, preset="embeddings").fit(X)

@@ -1,0 +1,142 @@
+"""The choice among labellings: known answers, Eq. (1), the guard against splinters."""
+
+import json
+import warnings
+
+import numpy as np
+import pytest
+import torch
+from sklearn.metrics import adjusted_rand_score
+from tests.generators.subspaces import union_of_subspaces
+
+from unbend.exceptions import UnbendWarning
+from unbend.functional import coding_rate
+from unbend.labels import Codes, LabelModel, choose_labelling
+from unbend.labels.subspaces import rate_reduction_of
+
+
+def states(n: int = 400, k: int = 4, seed: int = 0, **options) -> tuple[list[Codes], np.ndarray]:
+    data = union_of_subspaces(n, k, d=32, seed=seed, **options)
+    Z, C = torch.from_numpy(data.Z), torch.from_numpy(data.C)
+    return [Codes("stage 1", C, Z, 0.175), Codes("stage 2 at eta 0.175", C, Z, 0.175)], data.y
+
+
+@pytest.mark.parametrize("eps_sq", [0.1, 0.5])
+@pytest.mark.parametrize("d", [8, 40])
+def test_rate_reduction_is_equation_1(eps_sq, d):
+    data = union_of_subspaces(120, 5, d=d, dim=3, imbalance=6, seed=1)
+    Z, y = torch.from_numpy(data.Z).double(), torch.from_numpy(data.y)
+    parts = sum((y == q).double().mean() * coding_rate(Z[y == q], eps_sq) for q in range(5))
+    expected = float(coding_rate(Z, eps_sq) - parts)
+    assert rate_reduction_of(Z, y, 5, eps_sq) == pytest.approx(expected, rel=1e-9)
+    # An empty cluster has no weight.
+    assert rate_reduction_of(Z, y, 7, eps_sq) == pytest.approx(expected, rel=1e-9)
+
+
+def test_separated_groups_are_kept():
+    codes, y = states()
+    found = choose_labelling(codes, 4)
+    assert adjusted_rand_score(y, found.model.labels) == 1.0
+    assert found.model.n_clusters == 4
+    assert found.source in (0, 1)
+
+
+def test_the_state_that_separates_is_chosen():
+    """Stage 2 at random codes loses against the end of stage 1, and the reverse."""
+    codes, y = states()
+    noise = torch.nn.functional.normalize(
+        torch.randn(400, 32, generator=torch.Generator().manual_seed(0)), dim=1
+    )
+    for good in (0, 1):
+        mixed = [Codes(f"state {i}", codes[0].C if i == good else noise, codes[0].Z, 0.175)
+                 for i in (0, 1)]  # fmt: skip
+        found = choose_labelling(mixed, 4)
+        assert found.source == good
+        assert found.model.candidates[0]["labelling"].startswith(f"state {good}: ")
+        assert adjusted_rand_score(y, found.model.labels) == 1.0
+
+
+def test_vectors_have_a_say():
+    """Features that carry nothing cannot judge; the samples themselves still can."""
+    codes, y = states()
+    generator = torch.Generator().manual_seed(0)
+    noise = torch.nn.functional.normalize(torch.randn(400, 32, generator=generator), dim=1)
+    samples = 10 * torch.eye(4)[torch.from_numpy(y)] + torch.randn(400, 4, generator=generator)
+    mixed = [Codes("noise", noise, noise, 0.175), Codes("groups", codes[0].C, noise, 0.175)]
+    assert choose_labelling(mixed, 4, samples=samples).source == 1
+
+
+def test_splinters_are_not_preferred():
+    """Codes with one lone sample make a cluster of one; the other state has none."""
+    codes, y = states(n=402, k=3)
+    lone = torch.zeros(402, 32)
+    lone[torch.arange(402), torch.from_numpy(np.minimum(y, 1))] = 1
+    lone[0] = 0
+    lone[0, 5] = 1
+    mixed = [codes[0], Codes("splintered", lone, codes[0].Z, 0.1)]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", UnbendWarning)
+        found = choose_labelling(mixed, 3)
+    rows = found.model.candidates
+    assert found.source == 0
+    assert rows[0]["smallest_cluster"] > 10
+    splinters = [row for row in rows if row["smallest_cluster"] < 3]
+    assert splinters
+    assert list(rows[-len(splinters) :]) == splinters
+
+
+def test_a_warning_when_every_labelling_has_a_splinter():
+    C = torch.eye(8)[torch.arange(201) % 2]
+    C[0] = torch.eye(8)[5]
+    codes = [Codes("stage 1", C, C, 0.1)]
+    with pytest.warns(UnbendWarning, match="smallest of 3 clusters has 1 of 201 samples"):
+        found = choose_labelling(codes, 3)
+    assert np.bincount(found.model.labels).min() == 1
+
+
+def test_the_table_is_sorted_and_survives_json():
+    codes, _ = states(noise=0.6, spread=1.0)
+    model = choose_labelling(codes, 4).model
+    rows = json.loads(json.dumps(list(model.candidates)))
+    assert [set(row) for row in rows] == [{"labelling", "explained", "smallest_cluster"}] * len(
+        rows
+    )
+    assert len({row["labelling"] for row in rows}) == len(rows) >= 4
+    least = max(2, int(np.ceil(0.02 * 400 / 4)))
+    order = [(row["smallest_cluster"] >= least, row["explained"]) for row in rows]
+    assert order == sorted(order, reverse=True)
+    assert rows[0]["smallest_cluster"] == np.bincount(model.labels, minlength=4).min()
+    assert all(0 <= row["explained"] <= 1 for row in rows)
+    assert LabelModel.from_state(*model.state()).candidates == model.candidates
+
+
+def test_the_score_is_the_share_of_the_rate_that_labels_explain():
+    codes, y = states()
+    model = choose_labelling(codes, 4).model
+    Z, labels = codes[0].Z.double(), torch.from_numpy(y)
+    whole = coding_rate(Z, 0.3)
+    parts = sum((labels == q).double().mean() * coding_rate(Z[labels == q], 0.3) for q in range(4))
+    expected = float((whole - parts) / whole)
+    assert model.candidates[0]["explained"] == pytest.approx(expected, abs=1e-4)
+
+
+@pytest.mark.parametrize("method", ["dense", "blocks", "landmarks"])
+def test_every_path(method):
+    codes, y = states(n=900)
+    found = choose_labelling(codes, 4, method=method)
+    assert found.model.method == method
+    assert adjusted_rand_score(y, found.model.labels) == 1.0
+    np.testing.assert_array_equal(found.model.predict(codes[found.source].C), found.model.labels)
+
+
+def test_one_cluster():
+    codes, _ = states(n=100)
+    found = choose_labelling(codes, 1)
+    assert set(found.model.labels.tolist()) == {0}
+
+
+def test_the_same_seed_gives_the_same_table():
+    codes, _ = states(noise=0.6)
+    first, second = (choose_labelling(codes, 4, seed=3).model for _ in range(2))
+    assert first.candidates == second.candidates
+    np.testing.assert_array_equal(first.labels, second.labels)
