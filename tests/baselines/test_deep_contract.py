@@ -29,9 +29,10 @@ def test_scikit_learn_contract(estimator, check):
     check(estimator)
 
 
-def test_codes_without_a_sign_are_not_joined_by_features_that_have_one():
-    """CPP takes c and -c for one code; the preset for images would join by the features."""
-    assert CPP()._resolve((1, 8, 8), 500).stage2.join == "codes"
-    assert PRODSC()._resolve((1, 8, 8), 500).stage2.join == "stage1"
-    asked = CPP(settings={"stage2.join": "none"})
-    assert asked._resolve((1, 8, 8), 500).stage2.join == "none"
+def test_peers_keep_one_eta_and_one_labelling():
+    """Calibration and the choice among labellings are MLC's."""
+    for estimator in (CPP(), PRODSC()):
+        config = estimator._resolve((1, 8, 8), 500)
+        assert (config.labels.join, config.stage2.eta) == ("codes", 0.175)
+    asked = CPP(settings={"labels.join": "none"})
+    assert asked._resolve((1, 8, 8), 500).labels.join == "none"

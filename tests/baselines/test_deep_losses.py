@@ -139,18 +139,19 @@ def test_blocks_cost_prodsc_nothing():
 
 def test_cpp_terms_do_not_see_signs():
     """|C Cᵀ|: codes turned around leave loss and rates as they were; the penalty is ½ κ ‖Γ‖²."""
-    Z, C = unit(12, 5).float(), unit(2, 12, 5, seed=1).float()
+    Z, C = unit(1, 12, 5).float(), unit(2, 12, 5, seed=1).float()
     signs = torch.ones(12, 1)
     signs[::2] = -1
     config = Stage2Config(tol=1e-6)
-    plain = CPP(penalty=0.0)._terms(Z, C, config)
-    turned = CPP(penalty=0.0)._terms(Z, C * signs, config)
+    generator = torch.Generator()
+    plain = CPP(penalty=0.0).objective(Z, C, config, generator)
+    turned = CPP(penalty=0.0).objective(Z, C * signs, config, generator)
     assert torch.allclose(plain.loss, turned.loss, atol=1e-5)
     assert float(plain.loss) == pytest.approx(float(plain.R_c - plain.R), abs=1e-5)
     from unbend.functional import doubly_stochastic
 
     Gamma = doubly_stochastic((C @ C.mT).abs(), config.eta, tol=1e-6).Gamma.mean(0)
-    extra = CPP(penalty=0.5)._terms(Z, C, config).loss - plain.loss
+    extra = CPP(penalty=0.5).objective(Z, C, config, generator).loss - plain.loss
     assert float(extra) == pytest.approx(0.25 * float(Gamma.square().sum()), rel=1e-4)
 
 

@@ -57,9 +57,9 @@ def test_mcr2_raises_the_rate_reduction(blobs):
 
 
 @pytest.mark.parametrize("peer", CLUSTERERS)
-def test_images_too(peer):
+def test_peers_cluster_images_reproducibly(peer):
     """Digits as images: the right shapes, and the same again from the same seed."""
-    from unbend.data import load_named
+    from unbend.sources import load_named
 
     data = load_named("digits")
     rows = np.flatnonzero(data.y < 2)[:80]
@@ -92,6 +92,43 @@ def test_a_given_network_replaces_stage_1(blobs):
         assert (value == before[f"backbone.{name}"]).all()
     for name, value in start.feature_head.state_dict().items():
         assert (value == before[f"feature_head.{name}"]).all()
+
+
+@pytest.mark.parametrize("peer", CLUSTERERS)
+def test_stage_2_trains_the_backbone_where_asked(peer, blobs):
+    """Frozen it ends as it was given, and asked for it moves."""
+    X, _ = blobs
+    settings = {**SMALL, "pretrain.min_steps": 2, "stage2.max_steps": 3, "stage2.min_steps": 0}
+    start = PRODSC(3, dim=16, pretrain_epochs=1, random_state=0, settings=settings).fit(X)._network
+    for asked in (False, True):
+        changes = {**settings, "stage2.train_backbone": asked}
+        model = peer(3, dim=16, random_state=0, settings=changes).fit(X, network=start)
+        pairs = zip(model._network.backbone.parameters(), start.backbone.parameters(), strict=True)
+        assert all(bool((a == b).all()) for a, b in pairs) != asked
+
+
+def test_cpp_samples_the_columns_it_is_asked_for(blobs):
+    """With as many anchors as columns the rates are those of all; with few they are others."""
+    X, _ = blobs
+    settings = {**SMALL, "pretrain.min_steps": 2, "stage2.max_steps": 2, "stage2.min_steps": 0}
+
+    def rates(n):
+        changes = {**settings, "stage2.n_anchors": n}
+        model = CPP(3, dim=16, pretrain_epochs=1, random_state=0, settings=changes).fit(X)
+        return [row["R_c"] for row in model.history_ if row["stage"] == "CPP"]
+
+    assert rates(len(X))[0] == pytest.approx(rates(0)[0], rel=1e-5)
+    assert rates(5)[0] != pytest.approx(rates(0)[0], rel=1e-5)
+
+
+def test_mcr2_leaves_the_network_it_is_given_alone(blobs):
+    X, y = blobs
+    settings = {**SMALL, "pretrain.min_steps": 3}
+    start = MCR2(dim=16, epochs=1, random_state=0, settings=settings).fit(X, y)._network
+    before = {name: value.clone() for name, value in start.state_dict().items()}
+    model = MCR2(dim=16, epochs=1, random_state=1, settings=settings).fit(X, y, network=start)
+    assert all(bool((start.state_dict()[k] == v).all()) for k, v in before.items())
+    assert any(bool((model._network.state_dict()[k] != v).any()) for k, v in before.items())
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""k-means, spectral clustering and UMAP with k-means, as everybody uses them."""
+"""k-means, spectral clustering, and UMAP with k-means, with the usual settings."""
 
 from __future__ import annotations
 
@@ -13,15 +13,16 @@ from sklearn.neighbors import kneighbors_graph
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import validate_data
 
+from unbend.baselines.registry import peer
 from unbend.baselines.rules import check_count, check_rules
 from unbend.baselines.selfexpression import spectral_labels
 from unbend.labels.assign import canonical
 
-__all__ = ["Classic", "KMeans", "Spectral", "UMAPKMeans"]
+__all__ = ["Classic", "KMeans", "Spectral", "UMAPKMeans", "umap_space"]
 
 
 class Classic(ClusterMixin, BaseEstimator):
-    """Base of the methods that take vectors as they are; a child has ``_labels``."""
+    """Base of the methods that use vectors unchanged; a subclass implements ``_labels``."""
 
     labels_: NDArray[np.int64]
     n_features_in_: int
@@ -46,15 +47,16 @@ class Classic(ClusterMixin, BaseEstimator):
         return numbered
 
 
+@peer("kmeans", "k-means, ten starts", year=1982)
 class KMeans(Classic):
-    """scikit-learn's k-means under the contract of the peers.
+    """scikit-learn's k-means with the interface of the peers.
 
     Parameters
     ----------
     n_clusters : int, default=8
         Number of clusters.
     n_init : int, default=10
-        Starts, of which the best is kept.
+        Number of starts; the best is kept.
     random_state : int, RandomState or None, default=None
         Seed.
 
@@ -79,12 +81,13 @@ class KMeans(Classic):
         return self._kmeans(X, self.n_init)
 
 
+@peer("spectral", "spectral clustering of the nearest-neighbour graph", year=2001)
 class Spectral(Classic):
     """Spectral clustering of the graph of nearest neighbours.
 
-    Neighbours by scikit-learn, each edge once or twice with weight ½ per direction, then the
-    normalised embedding and k-means that all peers here share. The default kernel of
-    scikit-learn's ``SpectralClustering`` scores near chance on pixels; the graph does not.
+    The graph comes from scikit-learn; an edge has weight ½ for each direction. The normalised
+    embedding and k-means are those of the other peers. The default kernel of scikit-learn's
+    ``SpectralClustering`` scores near chance on pixels; the graph does not.
 
     Parameters
     ----------
@@ -123,8 +126,9 @@ class Spectral(Classic):
         return spectral_labels(self.affinity_matrix_, self.n_clusters, self.random_state)
 
 
+@peer("umap-kmeans", "UMAP, then k-means (needs the extra `peers`)", year=2018)
 class UMAPKMeans(Classic):
-    """UMAP, then k-means in its space: a strong habit of today's practice.
+    """UMAP, then k-means in its space: a common and strong baseline.
 
     Needs ``pip install 'unbend[peers]'``.
 
@@ -166,18 +170,24 @@ class UMAPKMeans(Classic):
         self.random_state = random_state
 
     def _labels(self, X: NDArray[Any]) -> NDArray[np.int64]:
-        try:
-            from umap import UMAP
-        except ImportError as error:
-            raise ImportError("UMAPKMeans needs umap: pip install 'unbend[peers]'") from error
-        seed = check_random_state(self.random_state).randint(2**31 - 1)
-        count = min(self.n_neighbors or 15, len(X) - 1)
-        model = UMAP(
-            n_neighbors=max(2, count),
-            n_components=self.n_components,
-            min_dist=self.min_dist,
-            random_state=seed,
-            n_jobs=1,  # a seed needs one thread; saying so keeps UMAP from warning
-        )
-        self.embedding_ = np.asarray(model.fit_transform(X))
+        self.embedding_ = umap_space(self, X)
         return self._kmeans(self.embedding_, 10)
+
+
+def umap_space(estimator: Any, X: NDArray[Any]) -> NDArray[Any]:
+    """Embed X by UMAP with the parameters of an estimator."""
+    try:
+        from umap import UMAP
+    except ImportError as error:
+        name = type(estimator).__name__
+        raise ImportError(f"{name} needs umap: pip install 'unbend[peers]'") from error
+    model = UMAP(
+        n_neighbors=max(2, min(estimator.n_neighbors or 15, len(X) - 1)),
+        n_components=estimator.n_components,
+        min_dist=estimator.min_dist,
+        # The spectral start needs more samples than dimensions.
+        init="spectral" if len(X) > estimator.n_components + 1 else "random",
+        random_state=check_random_state(estimator.random_state).randint(2**31 - 1),
+        n_jobs=1,  # a fixed seed needs one thread; UMAP warns unless it is set
+    )
+    return np.asarray(model.fit_transform(X))

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
+import torch
 from torch import Tensor
+from torch.nn.functional import normalize
 
-from unbend.baselines.codes import CodePeer
-from unbend.baselines.deep import check_positive
-from unbend.config import Stage2Config
+from unbend.baselines.codes import CodePeer, K
+from unbend.baselines.registry import peer
 from unbend.functional import doubly_stochastic, rate_reduction
+from unbend.knobs import Stage2Config
+from unbend.rules import NOT_NEGATIVE
 from unbend.training import Terms
 
 __all__ = ["CPP"]
 
 
+@peer("cpp", "MLC's successor for strong encoders", year=2024, takes="images")
 class CPP(CodePeer):
     r"""Clustering via the Principle of rate reduction and Pretrained models (Chu et al. [1]_).
 
@@ -30,7 +34,7 @@ class CPP(CodePeer):
     n_clusters : int, default=8
         k. CPP's own rule to compare values of k is :func:`unbend.labels.subspaces.coding_length`.
     preset : {"auto", "images", "vectors", "paper"}, default="auto"
-        Where every knob that is not given comes from, as in MLC.
+        The source of all settings that are not given, as in MLC.
     dim, backbone, pretrain_epochs, epochs, batch_size, eta, eps_sq : optional
         As in MLC.
     penalty : float, default=0.05
@@ -49,12 +53,11 @@ class CPP(CodePeer):
 
     Notes
     -----
-    Where it differs from the published program: the networks, views and stage 1 are MLC's; stage
-    1 takes the place of the 50 warm-up steps of R alone, which presuppose an encoder as strong as
-    CLIP. Γ is the exact projection with its exact gradient, not five half-steps of Sinkhorn with
-    one potential held constant. SGD has the published 15 epochs at 1e-4 in the preset
-    ``"paper"``; with the few steps of the presets for small data that moves nothing, so there
-    stage 2 is as long and as fast as MLC's.
+    Differences from the published program: the networks, views and stage 1 are MLC's. Stage 1
+    replaces the 50 warm-up steps on R alone, which need an encoder as strong as CLIP. Γ is the
+    exact projection with its exact gradient, not five half-steps of Sinkhorn with one potential
+    held constant. The preset ``"paper"`` uses SGD with the published 15 epochs at 1e-4. That rate
+    has no effect in the few steps of the small presets, which use MLC's stage 2 instead.
 
     References
     ----------
@@ -73,10 +76,11 @@ class CPP(CodePeer):
         "stage2.lr": 1e-4,
         "stage2.weight_decay": 1e-4,
         "stage2.epochs": 15,
+        "labels.absolute": True,
     }
-    # c and -c are one code, but the features of stage 1 know signs.
-    adapted: ClassVar[dict[str, Any]] = {"stage2.join": "codes"}
-    absolute: ClassVar[bool] = True
+    # c and -c are the same code here, but the features of stage 1 depend on the sign.
+    adapted: ClassVar[dict[str, Any]] = {"labels.join": "codes", "labels.absolute": True}
+    rules: ClassVar[dict[str, Any]] = {"n_clusters": K, "penalty": NOT_NEGATIVE}
 
     def __init__(
         self,
@@ -113,12 +117,14 @@ class CPP(CodePeer):
         self.random_state = random_state
         self.verbose = verbose
 
-    def _check(self) -> None:
-        super()._check()
-        check_positive(self, "penalty", zero=True)
-
-    def _terms(self, Z: Tensor, C: Tensor, config: Stage2Config) -> Terms:
-        Gamma = doubly_stochastic((C @ C.mT).abs(), config.eta, tol=config.tol).Gamma.mean(0)
-        rates = rate_reduction(Z, Gamma, config.eps_sq)
+    def objective(
+        self, Z: Tensor, C: Tensor, config: Stage2Config, generator: torch.Generator
+    ) -> Terms:
+        """The formula above, with the views joined as in MLC."""
+        Z = normalize(Z.mean(0), dim=1)
+        Gamma = doubly_stochastic((C @ C.mT).abs(), float(config.eta), tol=config.tol).Gamma.mean(0)
+        rates = rate_reduction(
+            Z, Gamma, config.eps_sq, n_anchors=config.n_anchors or None, generator=generator
+        )
         loss = -rates.delta + 0.5 * self.penalty * Gamma.square().sum()
         return Terms(loss, rates.R, rates.R_c, Z)

@@ -1,68 +1,58 @@
-"""What the deep peers share: MLC's networks, views and stage 1, and scikit-learn's manners."""
+"""Base of the deep peers: MLC's networks, views and stage 1, and scikit-learn's interface."""
 
 from __future__ import annotations
 
-import copy
+from collections.abc import Mapping
 from contextlib import nullcontext
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
-import torch
-from lightning_fabric import Fabric
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
-from torch import Tensor
+from torch import nn
 
-from unbend.config import PRESETS, Config, preset_for
-from unbend.data import Scaling, ViewSampler, check_samples, prepare
+from unbend.begin import Run, begin
+from unbend.config import PARAMETERS, Config, resolve
 from unbend.devices import make_fabric
-from unbend.networks import Network, build_network, resolve_backbone
+from unbend.networks import Network
 from unbend.networks.network import Output
-from unbend.parameters import check_config, check_parameters, seed_of
-from unbend.pretrain import pretrain
-from unbend.progress import Progress, console_progress, silent
+from unbend.parameters import check_parameters, seed_of, settings_of
+from unbend.progress import console_progress, silent
+from unbend.rules import Rule
+from unbend.samples import Scaling, check_samples, prepare
 from unbend.training import History
 
-__all__ = ["DeepPeer", "Tools", "check_positive"]
-
-# Parameters that override a field of the preset when they are not None.
-_OVERRIDES = {
-    "dim": ("network.dim",),
-    "backbone": ("network.backbone",),
-    "pretrain_epochs": ("pretrain.epochs",),
-    "epochs": ("stage2.epochs",),
-    "batch_size": ("pretrain.batch_size", "stage2.batch_size"),
-    "eta": ("stage2.eta",),
-    "eps_sq": ("stage2.eps_sq",),
-}
+__all__ = ["DeepPeer"]
 
 
-@dataclass(frozen=True)
-class Tools:
-    """What a training stage works with."""
-
-    config: Config
-    seed: int
-    generator: torch.Generator
-    fabric: Fabric
-    progress: Progress
+# Only MLC calibrates eta and chooses among labellings; the peers use the paper's constant.
+_PLAIN = {"stage2.eta": 0.175, "labels.join": "codes"}
 
 
 class DeepPeer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     """Base of the deep peers.
 
-    A subclass sets ``published`` (its settings over the preset ``"paper"``) and ``adapted`` (over
-    the presets for small data), and writes ``_train``.
+    A subclass sets ``published`` (its settings over the preset ``"paper"``), ``adapted`` (over
+    the presets for small data) and ``rules`` (of its own parameters), and implements ``_run``.
     """
 
     published: ClassVar[dict[str, Any]] = {}
     adapted: ClassVar[dict[str, Any]] = {}
+    rules: ClassVar[dict[str, Rule]] = {}
+    # The settings that each parameter sets.
+    table: ClassVar[Mapping[str, tuple[str, ...]]] = PARAMETERS
 
     n_features_in_: int
     config_: Config
     history_: History
+    preset: str
+    backbone: str | nn.Module | None
+    settings: dict[str, Any] | None
+    device: str
+    precision: str
+    random_state: Any
+    verbose: int
     _network: Network
     _scaling: Scaling
 
@@ -76,97 +66,58 @@ class DeepPeer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
         y : None
             Ignored, present for scikit-learn.
         network : Network, optional
-            Start from a copy of this network, which must be built for the same settings and come
-            out of stage 1, instead of running stage 1.
+            A network after stage 1, built with the same settings. Training starts from a copy of
+            it and skips stage 1.
         """
         before = dict(self.__dict__)
         try:
             return self._fit(X, y, network)
-        except BaseException:  # also an interrupt: the model is then what it was before
+        except BaseException:  # including interrupts: restore the model
             self.__dict__.clear()
             self.__dict__.update(before)
             raise
 
     def _fit(self, X: Any, y: Any, network: Network | None) -> Any:
-        self._check()
+        check_parameters(self)
         array = check_samples(self, X)
-        self._check_counts(array)
+        n, k = len(array), getattr(self, "n_clusters", 1)
+        if k > n:
+            owner = type(self).__name__
+            raise ValueError(f"n_clusters={k} of {owner} must be at most n_samples={n}")
         samples, self._scaling = prepare(array)
-        self.config_ = self._resolve(self._scaling.shape, len(array))
-        check_config(self.config_)
-        seed = seed_of(self.random_state)
+        self.config_ = self._resolve(self._scaling.shape, n)
         with console_progress() if self.verbose else nullcontext(silent) as progress:
-            fabric = make_fabric(self.device, self.precision)
-            generator = torch.Generator().manual_seed(seed)
-            tools = Tools(self.config_, seed, generator, fabric, progress)
-            self._run(samples.to(fabric.device), y, network, tools)
+            run = begin(
+                samples,
+                self.config_,
+                seed=seed_of(self.random_state),
+                fabric=make_fabric(self.device, self.precision),
+                n_clusters=k,
+                progress=progress,
+                backbone=self.backbone if isinstance(self.backbone, nn.Module) else None,
+                start=network,
+            )
+            self.config_ = run.config
+            self._run(run, y)
+        self._network = run.end().cpu().eval()
         self._n_features_out = self.config_.network.dim
         return self
 
-    def _run(self, samples: Tensor, y: Any, network: Network | None, tools: Tools) -> None:
-        """Stage 1, or what stands for it, and then the peer's own training."""
-        config, fabric = tools.config, tools.fabric
-        views = ViewSampler(samples, config.views, tools.generator)
-        if network is None:
-            network = build_network(tuple(samples.shape[1:]), config.network, tools.seed)
-            network.normalize_like(samples)
-            trained: Any = fabric.setup_module(network)
-            trained.mark_forward_method("features")
-            self.history_ = pretrain(
-                trained,
-                views,
-                config.pretrain,
-                generator=tools.generator,
-                fabric=fabric,
-                progress=tools.progress,
-            )
-        else:
-            network = copy.deepcopy(network).to(fabric.device)
-            self.history_ = []
-        if views.neighbors.shape[1] and config.views.refresh:
-            views.refresh(network.encode(samples).Z)
-        self.history_ = self.history_ + self._train(network, views, tools)
-        self._network = network.cpu().eval()
-        self._conclude(samples.cpu(), tools)
-
-    def _train(self, network: Network, views: ViewSampler, tools: Tools) -> History:
-        """The peer's own stage; changes ``network`` in place."""
+    def _run(self, run: Run, y: Any) -> None:
+        """Train ``run.network``; set ``history_``, ``labels_`` and related attributes."""
         raise NotImplementedError
-
-    def _conclude(self, samples: Tensor, tools: Tools) -> None:
-        """Set ``labels_`` and what belongs to it."""
-        raise NotImplementedError
-
-    # ------------------------------------------------------------------ settings
-
-    def _check(self) -> None:
-        check_parameters(self)
-        k = getattr(self, "n_clusters", 1)
-        if isinstance(k, str):
-            raise ValueError(
-                f"`n_clusters` of {type(self).__name__} must be an integer >= 1, got {k!r}; try 10"
-            )
-
-    def _check_counts(self, array: NDArray[Any]) -> None:
-        k = getattr(self, "n_clusters", 1)
-        if int(k) > len(array):
-            raise ValueError(
-                f"n_clusters={k} of {type(self).__name__} must be at most n_samples={len(array)}"
-            )
 
     def _resolve(self, shape: tuple[int, ...], n: int) -> Config:
-        params = self.get_params(deep=False)
-        name = preset_for(shape) if params["preset"] == "auto" else params["preset"]
-        config = PRESETS[name].override(self.published if name == "paper" else self.adapted)
-        backbone = resolve_backbone(config.network.backbone, shape)
-        config = config.for_samples(n).override({"network.backbone": backbone})
-        changes = {
-            field: params[name]
-            for name, targets in _OVERRIDES.items()
-            for field in targets
-            if params.get(name) is not None
-        }
-        return config.override(changes).override(params["settings"] or {})
+        return resolve(
+            shape,
+            n,
+            getattr(self, "n_clusters", 1),
+            preset=self.preset,
+            published=self.published,
+            adapted={**_PLAIN, **self.adapted},
+            given=settings_of(self, self.table),
+            settings=self.settings,
+        )
 
     # ------------------------------------------------------------------ samples
 
@@ -183,15 +134,3 @@ class DeepPeer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "_network")
-
-
-def check_positive(estimator: Any, *names: str, zero: bool = False) -> None:
-    """Raise ValueError for the first named parameter that is not a number > 0 (or >= 0)."""
-    for name in names:
-        value = getattr(estimator, name)
-        number = isinstance(value, (int, float, np.number)) and not isinstance(value, bool)
-        if not number or not (0 <= value < np.inf) or (value == 0 and not zero):
-            raise ValueError(
-                f"`{name}` of {type(estimator).__name__} must be {'>=' if zero else '>'} 0, "
-                f"got {value!r}; leave it out"
-            )

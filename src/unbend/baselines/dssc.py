@@ -12,12 +12,15 @@ from numpy.typing import NDArray
 from unbend.baselines.ensc import elastic_net_codes
 from unbend.baselines.lsr import lsr_codes
 from unbend.baselines.projection import project_doubly_stochastic
+from unbend.baselines.registry import peer
 from unbend.baselines.selfexpression import Affinity, SelfExpressive, is_sparse, symmetrise
 from unbend.exceptions import NotConvergedWarning
 
 __all__ = ["DSSC", "joint_codes", "joint_objective"]
 
 
+@peer("j-dssc", "doubly stochastic affinity and self-expression", year=2021, joint=True)
+@peer("a-dssc", "doubly stochastic affinity after self-expression", year=2021)
 class DSSC(SelfExpressive):
     """Doubly stochastic subspace clustering (Lim, Vidal and Haeffele [1]_).
 
@@ -30,10 +33,10 @@ class DSSC(SelfExpressive):
     The approximate one, A-DSSC, takes one step after the other: C from
     ½‖X − X C‖² + η₁/2 ‖C‖² + η₃ ‖C‖₁, then A = min_{A ∈ Ω} −⟨|C|, A⟩ + η₂/2 ‖A‖².
 
-    Both reach the paper's minimisers by other ways. A comes from Newton's method on the dual over
-    a growing set of entries, where the paper has L-BFGS. J-DSSC eliminates A, whose part is then
-    half the squared distance of C₊ + C₋ to η₂Ω, and goes down by accelerated projected gradients,
-    where the paper alternates a linearised method of multipliers.
+    Both reach the paper's minimisers with other solvers. A comes from Newton's method on the dual
+    over a growing set of entries; the paper uses L-BFGS. J-DSSC eliminates A, which leaves half the
+    squared distance of C₊ + C₋ to η₂Ω, and uses accelerated projected gradients; the paper uses an
+    alternating, linearised method of multipliers.
 
     Parameters
     ----------
@@ -44,14 +47,14 @@ class DSSC(SelfExpressive):
     eta1 : float, optional
         η₁, the weight of the codes' size; 10 by default, 1 in the joint model.
     eta2 : float, optional
-        η₂: small makes A sparse, large spreads it evenly; 0.01 by default. In the joint model it
-        is also the size that the codes are drawn to, and 0.5 by default.
+        η₂: a small value makes A sparse, a large one makes it even; 0.01 by default. In the joint
+        model it also sets the size of the codes, and is 0.5 by default.
     eta3 : float, default=0
         η₃, the weight of sparsity; 0 has a closed form (least squares).
     max_iter : int, default=1000
         Most gradient steps of the joint model.
     tol : float, default=1e-4
-        The joint model ends when the projected gradient is this small against that at zero.
+        The joint model stops when the projected gradient, relative to that at zero, is this small.
     random_state : int, RandomState or None, default=None
         Seed of the eigenvectors' start and of k-means.
 
@@ -167,11 +170,11 @@ def joint_codes(
         new[:, np.arange(len(X)), np.arange(len(X))] = 0
         if float(np.linalg.norm(new - point)) <= tol * step * scale:
             return new[0], new[1], n_iter
-        if ((point - new) * (new - old)).sum() > 0:  # momentum points uphill: start it anew
+        if ((point - new) * (new - old)).sum() > 0:  # momentum points uphill: restart it
             momentum = 1.0
         faster = (1 + np.sqrt(1 + 4 * momentum**2)) / 2
         point = new + (momentum - 1) / faster * (new - old)
         old, momentum = new, faster
-    message = f"J-DSSC still moved after {max_iter} steps; raise max_iter or tol"
+    message = f"J-DSSC did not converge in {max_iter} steps; raise max_iter or tol"
     warnings.warn(message, NotConvergedWarning, stacklevel=4)
     return old[0], old[1], max_iter

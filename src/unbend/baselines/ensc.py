@@ -12,6 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from unbend.baselines.registry import peer
 from unbend.baselines.selfexpression import SelfExpressive, blocks
 from unbend.exceptions import NotConvergedWarning
 
@@ -24,6 +25,7 @@ _MAX_ROUNDS = 200
 _MAX_NEWTON = 100
 
 
+@peer("ensc", "elastic-net self-expression", year=2016)
 class EnSC(SelfExpressive):
     """Elastic-net subspace clustering (You, Li, Robinson and Vidal [1]_).
 
@@ -35,9 +37,9 @@ class EnSC(SelfExpressive):
     the smallest weight that has a solution other than zero, λ / max_{i≠j} |x_iᵀ x_j|.
 
     The solver is the paper's Algorithm 1 (ORGEN): solve on few candidates, form the oracle
-    point δ = γ(x − X c), and let in the samples of its region |x_iᵀ δ| > λ, until there are
-    none. It differs in how the small problems are solved: not by coordinate descent, but
-    exactly and many at a time, by Newton's method on their dual, which is piecewise quadratic.
+    point δ = γ(x − X c), and add the samples of its region |x_iᵀ δ| > λ, until there are none.
+    Unlike the paper, which uses coordinate descent, it solves many small problems at a time,
+    exactly, by Newton's method on their piecewise quadratic dual.
 
     Parameters
     ----------
@@ -155,7 +157,7 @@ def _solve_block(
         outside = score.clone().scatter_(1, T, 0.0)
         done = outside.amax(1) <= l1_ratio * (1 + 1e-9)
         found.append(_entries(rows[done], T[done], c[done]))
-        # The support stays, so that the objective falls; then those farthest inside the region.
+        # Keep the support, so that the objective decreases; then add the highest scores.
         score.scatter_(1, T, torch.where(c != 0, torch.inf, score.gather(1, T)))
         keep = ~done
         rows, weight, score = rows[keep], weight[keep], score[keep]
@@ -163,7 +165,7 @@ def _solve_block(
         if len(rows):
             width = min(n - 1, max(width, int((c[keep] != 0).sum(1).max()) + _SPARE))
     else:
-        _warn("candidates of the elastic net still changed after the last round")
+        _warn("the elastic net did not converge: candidates changed in the last round")
         found.append(_entries(rows, T[keep], c[keep]))
     if not found:
         empty = rows.new_empty(0)
@@ -247,7 +249,7 @@ def _solve_small(
         a, c, p, p_new = a[keep], c[keep], p[keep], p_new[keep]
         t = _line_search(small, a, c - a, p, p_new - p)
         a, p = a + t * (c - a), p + t * (p_new - p)
-    _warn("Newton's method of the elastic net did not settle")
+    _warn("Newton's method of the elastic net did not converge")
     result[open_] = small.code(p)
     return result
 

@@ -1,4 +1,4 @@
-"""Spectral clustering through landmarks, for more samples than a graph of them all can hold."""
+"""Spectral clustering with landmarks, for more samples than a full graph can handle."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from sklearn.neighbors import NearestNeighbors
 from sklearn.utils import check_random_state
 
 from unbend.baselines.classics import Classic
+from unbend.baselines.registry import peer
 from unbend.baselines.selfexpression import unit_rows
 
 __all__ = ["LandmarkSpectral"]
@@ -20,13 +21,14 @@ __all__ = ["LandmarkSpectral"]
 _PLACEMENT_STEPS = 10
 
 
+@peer("landmark-spectral", "spectral clustering through landmarks", year=2011)
 class LandmarkSpectral(Classic):
     r"""Chen and Cai, "Large scale spectral clustering with landmark-based representation",
     AAAI 2011 (LSC-K).
 
-    Landmarks are the centres of a short k-means. Each sample is written by its nearest landmarks
-    with Gaussian weights that sum to one, rows of P; the graph is :math:`P Λ^{-1} P^⊤` with the
-    column sums Λ, and is never formed: its leading eigenvectors come from the matrix of landmarks
+    Landmarks are the centres of a short k-means. A row of P holds the Gaussian weights of a
+    sample's nearest landmarks, which sum to one. The graph is :math:`P Λ^{-1} P^⊤` with the column
+    sums Λ. It is never formed: its leading eigenvectors come from the smaller matrix
     :math:`Λ^{-1/2} P^⊤ P Λ^{-1/2}`. Time and memory are linear in n.
 
     Parameters
@@ -36,7 +38,7 @@ class LandmarkSpectral(Classic):
     n_landmarks : int, default=1000
         As published; at most n are used.
     n_neighbors : int, optional
-        Landmarks that write a sample, 5 by default, as published.
+        Nearest landmarks used for each sample, 5 by default, as published.
     random_state : int, RandomState or None, default=None
         Seed of the landmarks and of k-means.
 
@@ -49,8 +51,8 @@ class LandmarkSpectral(Classic):
 
     Notes
     -----
-    The paper leaves the width of the Gaussian open. Here it is the root of the mean squared
-    distance of a sample to its nearest landmarks, over all samples.
+    The paper does not give the width of the Gaussian. Here it is the root mean square distance of
+    the samples to their nearest landmarks.
 
     Examples
     --------
@@ -88,7 +90,7 @@ class LandmarkSpectral(Classic):
         count = min(self.n_landmarks, len(X))
         if count == len(X):
             return X
-        # k-means++ would take longer than the rest together, for centres that only cover.
+        # k-means++ would take longer than everything else, and landmarks only need to cover X.
         model = cluster.KMeans(
             count, init="random", n_init=1, max_iter=_PLACEMENT_STEPS, random_state=seed
         )
@@ -101,7 +103,7 @@ class LandmarkSpectral(Classic):
         finder = NearestNeighbors(n_neighbors=r, algorithm="brute").fit(landmarks)
         distance, index = finder.kneighbors(X)
         squared = distance.astype(np.float64) ** 2
-        # The nearest landmark's own weight is a common factor of the row: without it none is zero.
+        # Divide each row by its largest weight first, so that the weights cannot all underflow.
         squared -= squared[:, :1]
         width = 2 * np.mean(distance.astype(np.float64) ** 2)
         weight = np.exp(-squared / (width if width > 0 else 1.0))

@@ -8,15 +8,17 @@ import numpy as np
 import scipy.linalg
 from numpy.typing import NDArray
 
+from unbend.baselines.registry import peer
 from unbend.baselines.selfexpression import SelfExpressive
 
 __all__ = ["LSR", "lsr_codes"]
 
 
+@peer("lsr", "least-squares self-expression", year=2012)
 class LSR(SelfExpressive):
     """Subspace clustering by least-squares regression (Lu et al. [1]_).
 
-    All samples (columns of X here, of unit length) are written by all,
+    Every sample (a column of X here, of unit length) is written as a combination of all,
 
         min_C  ‖X − X C‖² + α ‖C‖²,
 
@@ -92,7 +94,7 @@ def lsr_codes(X: NDArray[Any], alpha: float, *, zero_diagonal: bool = True) -> N
         H = scipy.linalg.cho_solve(scipy.linalg.cho_factor(gram + alpha * np.eye(n)), gram)
     if not zero_diagonal:
         return np.asarray(H)
-    # 1 − H_jj = α D_jj > 0 in exact arithmetic; rounding must not turn it over.
+    # 1 − H_jj = α D_jj > 0 in exact arithmetic; rounding must not change the sign.
     rest = np.maximum(1 - np.diag(H), np.finfo(np.float64).eps)
     C: NDArray[np.float64] = H / rest[:, None]  # H is symmetric: row j is sample j
     np.fill_diagonal(C, 0.0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -10,24 +11,19 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
 from torch import Tensor
 from torch.nn.functional import one_hot
-from torch.optim import SGD, AdamW, Optimizer
 
-from unbend.baselines.deep import DeepPeer, Tools
+from unbend.baselines.deep import DeepPeer
 from unbend.baselines.membership_rate import membership_rate
-from unbend.config import Config
-from unbend.data import Batches
+from unbend.begin import Run
+from unbend.config import PARAMETERS
 from unbend.functional import coding_rate
-from unbend.networks import Network, build_network
-from unbend.training import (
-    Guard,
-    History,
-    Terms,
-    descend,
-    gather,
-    n_steps,
-    share,
-    warmup_cosine,
-)
+from unbend.knobs import Stage1Config
+from unbend.networks import Network
+from unbend.pretrain.methods.tcr import TotalCodingRate
+from unbend.pretrain.stage import train
+from unbend.rules import one_of
+from unbend.samples import ViewSampler
+from unbend.training import Terms, gather, steps_of
 
 __all__ = ["MCR2"]
 
@@ -39,14 +35,14 @@ class MCR2(DeepPeer):
 
     .. math:: \max_\theta R(Z; \epsilon) - R_c(Z, \Pi; \epsilon), \qquad Z = f_\theta(X)
 
-    with Π the one-hot membership of the classes y that :meth:`fit` is given. It shows what
-    representation MLC would reach if it knew the clusters.
+    with Π the one-hot membership of the classes y passed to :meth:`fit`. It shows which
+    representation MLC would learn with known clusters.
 
     Parameters
     ----------
     preset : {"auto", "images", "vectors", "paper"}, default="auto"
-        Where every knob that is not given comes from, as in MLC. There is one stage, with the
-        length and optimiser of stage 1 and the ε² here.
+        The source of all settings that are not given, as in MLC. There is one stage, with the
+        length and optimiser of stage 1 and the ``eps_sq`` below.
     dim, backbone, epochs, batch_size : optional
         As in MLC; ``epochs`` and ``batch_size`` of the one stage.
     eps_sq : float, optional
@@ -67,9 +63,9 @@ class MCR2(DeepPeer):
 
     Notes
     -----
-    Where it differs from the published program: the networks are MLC's; in the presets for small
-    data the optimiser is Adam instead of SGD, the change that MLC's stage 1 has there. The
-    published ½ before both rates changes nothing but the scale.
+    Differences from the published program: the networks are MLC's. The presets for small data use
+    Adam instead of SGD, as MLC's stage 1 does. The published factor ½ on both rates is left out;
+    it only changes the scale.
 
     References
     ----------
@@ -88,10 +84,20 @@ class MCR2(DeepPeer):
         "pretrain.eps_sq": 0.5,
         "pretrain.epochs": 500,
         "pretrain.batch_size": 1000,
+        "pretrain.optimizer": "sgd",
         "pretrain.lr": 0.01,
         "pretrain.weight_decay": 5e-4,
     }
-    adapted: ClassVar[dict[str, Any]] = {"pretrain.eps_sq": 0.5}
+    # The only view is the sample itself, so no neighbours are needed.
+    adapted: ClassVar[dict[str, Any]] = {"pretrain.eps_sq": 0.5, "views.n_neighbors": 0}
+    rules: ClassVar[dict[str, Any]] = {"optimizer": one_of("auto", "sgd", "adam")}
+    # The settings of stage 1 configure the only stage.
+    table = PARAMETERS | {
+        "epochs": ("pretrain.epochs",),
+        "batch_size": ("pretrain.batch_size",),
+        "eps_sq": ("pretrain.eps_sq",),
+        "optimizer": ("pretrain.optimizer",),
+    }
 
     def __init__(
         self,
@@ -127,14 +133,6 @@ class MCR2(DeepPeer):
         tags.target_tags.required = True
         return tags
 
-    def _check(self) -> None:
-        super()._check()
-        if self.optimizer not in ("auto", "sgd", "adam"):
-            raise ValueError(
-                f"`optimizer` of MCR2 must be one of auto, sgd, adam, got {self.optimizer!r}; "
-                "try 'auto'"
-            )
-
     def _fit(self, X: Any, y: Any, network: Network | None) -> Any:
         if y is None:
             raise ValueError(
@@ -143,69 +141,37 @@ class MCR2(DeepPeer):
             )
         return super()._fit(X, y, network)
 
-    def _resolve(self, shape: tuple[int, ...], n: int) -> Any:
-        # The one stage is configured where stage 1 is.
-        config = super()._resolve(shape, n)
-        own = {"epochs": self.epochs, "eps_sq": self.eps_sq}
-        given = {f"pretrain.{name}": v for name, v in own.items() if v is not None}
-        return config.override(given)
-
-    def _run(self, samples: Tensor, y: Any, network: Network | None, tools: Tools) -> None:
+    def _run(self, run: Run, y: Any) -> None:
         y = column_or_1d(y)
         check_classification_targets(y)
-        if len(y) != len(samples):
+        if len(y) != len(run.samples):
             raise ValueError(
                 f"`y` of MCR2 must have one class per sample, got {len(y)} classes "
-                f"for {len(samples)} samples"
+                f"for {len(run.samples)} samples"
             )
         self.classes_, index = np.unique(y, return_inverse=True)
-        Pi = one_hot(torch.from_numpy(index), len(self.classes_)).to(samples)
-        if network is None:
-            network = build_network(tuple(samples.shape[1:]), tools.config.network, tools.seed)
-            network.normalize_like(samples)
-        network = network.to(tools.fabric.device)
-        self.history_ = _train(network, samples, Pi, self.optimizer, tools)
-        self._network = network.cpu().eval()
+        config = run.config.pretrain
+        Pi = one_hot(torch.from_numpy(index), len(self.classes_)).to(run.samples)
+        method = _Supervised(run.network, config, Pi)
+        self.history_ = train(method, run.views, config, steps_of(config, len(y)), run.tools)
 
 
-def _train(
-    network: Network, samples: Tensor, Pi: Tensor, optimizer_name: str, tools: Tools
-) -> History:
-    config, fabric = tools.config.pretrain, tools.fabric
-    trained: Any = fabric.setup_module(network)
-    trained.mark_forward_method("features")
-    trained.train()
-    batches = Batches(len(samples), config.batch_size, tools.generator)
-    params = [*network.backbone.parameters(), *network.feature_head.parameters()]
-    optimizer: Any = fabric.setup_optimizers(_optimizer(params, optimizer_name, tools.config))
+class _Supervised(TotalCodingRate):
+    """Backbone and feature head on the samples themselves, with Π of the classes."""
 
-    def compute(step: int) -> Terms:
-        batch = next(batches).to(samples.device)
-        Z = gather(trained.features(share(samples[batch])).float())
-        R, R_c = coding_rate(Z, config.eps_sq), membership_rate(Z, Pi[batch], config.eps_sq)
+    stage = "MCR2"
+
+    def __init__(self, network: Network, config: Stage1Config, Pi: Tensor) -> None:
+        super().__init__(network, config, total_steps=0)
+        self.Pi = Pi
+
+    def draw(self, views: ViewSampler, index: Tensor) -> list[Tensor]:
+        index = index.to(views.device)
+        self._drawn = self.Pi[index]
+        return [views.samples[index]]
+
+    def forward(self, views: Sequence[Tensor]) -> Terms:
+        Z = gather(self.features(views[0]).float())
+        eps_sq = self.config.eps_sq
+        R, R_c = coding_rate(Z, eps_sq), membership_rate(Z, self._drawn, eps_sq)
         return Terms(R_c - R, R, R_c, Z)
-
-    total = n_steps(
-        len(samples), config.batch_size, config.epochs, config.min_steps, config.max_steps
-    )
-    return descend(
-        compute,
-        [optimizer],
-        n_steps=total,
-        lr_factor=lambda step: warmup_cosine(step, total, config.warmup),
-        guard=Guard(trained, [optimizer], "MCR2", network.feature_head.dim, config.eps_sq),
-        fabric=fabric,
-        progress=tools.progress,
-        accumulate=config.accumulate,
-        max_norm=config.max_norm,
-        parts={"generator": tools.generator, "batches": batches},
-    )
-
-
-def _optimizer(params: list[Any], name: str, config: Config) -> Optimizer:
-    stage = config.pretrain
-    if name == "auto":
-        name = "sgd" if config.preset == "paper" else "adam"
-    if name == "adam":
-        return AdamW(params, stage.lr, (stage.momentum, 0.999), weight_decay=stage.weight_decay)
-    return SGD(params, stage.lr, momentum=stage.momentum, weight_decay=stage.weight_decay)

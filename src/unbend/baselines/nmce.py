@@ -10,25 +10,21 @@ from numpy.typing import NDArray
 from sklearn.base import ClusterMixin
 from torch import Tensor
 from torch.nn.functional import normalize
-from torch.optim import SGD, AdamW, Optimizer
+from torch.optim import SGD, Optimizer
 
-from unbend.baselines.deep import DeepPeer, Tools, check_positive
+from unbend.algorithm import head_parameters, linearize
+from unbend.baselines.codes import K
+from unbend.baselines.deep import DeepPeer
 from unbend.baselines.membership_rate import membership_rate
-from unbend.config import PretrainConfig
-from unbend.data import Batches, ViewSampler
+from unbend.baselines.registry import peer
+from unbend.begin import Run
 from unbend.functional import coding_rate
+from unbend.knobs import Stage2Config
 from unbend.networks import Head, Network
-from unbend.training import (
-    LARS,
-    Guard,
-    History,
-    Terms,
-    descend,
-    gather,
-    n_steps,
-    share,
-    warmup_cosine,
-)
+from unbend.pretrain import pretrain
+from unbend.pretrain.stage import make_optimizer
+from unbend.rules import NOT_NEGATIVE, POSITIVE
+from unbend.training import Terms, fused_for, steps_of, warmup_cosine
 
 __all__ = ["NMCE", "gumbel_softmax", "nmce_objective"]
 
@@ -67,6 +63,7 @@ def nmce_objective(
     return -0.5 * (R - R_c) - invariance * cosine, R, R_c
 
 
+@peer("nmce", "rate reduction with a point-cluster membership", year=2022, takes="images")
 class NMCE(ClusterMixin, DeepPeer):
     r"""Neural Manifold Clustering and Embedding (Li et al. [1]_), MLC's closest relative.
 
@@ -76,15 +73,15 @@ class NMCE(ClusterMixin, DeepPeer):
     .. math:: \max_\theta \tfrac12 \bigl[R(Z; \epsilon) - R_c(Z, \Pi; \epsilon)\bigr]
               + \lambda \tfrac1n \sum_i z_i^\top z'_i
 
-    after the same self-supervised stage 1 as MLC. The cluster head starts at random: that is
-    what MLC's point-point membership avoids.
+    after the same self-supervised stage 1 as MLC. The cluster head starts from random weights,
+    which MLC's point-point membership avoids.
 
     Parameters
     ----------
     n_clusters : int, default=8
         k.
     preset : {"auto", "images", "vectors", "paper"}, default="auto"
-        Where every knob that is not given comes from, as in MLC.
+        The source of all settings that are not given, as in MLC.
     dim, backbone, pretrain_epochs, epochs, batch_size, eps_sq : optional
         As in MLC; ``eps_sq`` is 0.2 as published.
     temperature : float, default=1.0
@@ -101,18 +98,18 @@ class NMCE(ClusterMixin, DeepPeer):
     labels_ : ndarray of shape (n,)
         Cluster of each sample, numbered by falling size.
     n_clusters_ : int
-        Clusters that have samples.
+        Number of non-empty clusters.
     history_ : list of dict
         A row per training step.
 
     Notes
     -----
-    Where it differs from the published program: the networks, views and stage 1 are MLC's. The
-    feature head goes on with stage 1's optimiser and rate (LARS 0.3 in the preset ``"paper"``, as
-    published; Adam in the presets for small data, the same change that MLC's stage 1 has there),
-    decayed by a cosine. λ is stage 1's weight (30 beside R/2 at d = 128). Its third stage, which
-    trains the backbone for another 100 epochs, is left out, as in the MLC paper's comparison over
-    seeds. Labels are the arg max of the logits.
+    Differences from the published program: the networks, views and stage 1 are MLC's. The feature
+    head keeps stage 1's optimiser and learning rate (LARS at 0.3 in the preset ``"paper"``, as
+    published; Adam in the presets for small data, as in MLC's stage 1), with cosine decay. λ is
+    stage 1's weight (30 for R/2 at d = 128). The third stage, which trains the backbone for
+    another 100 epochs, is left out, as in the MLC paper's comparison over seeds. Labels are the
+    arg max of the logits.
 
     References
     ----------
@@ -129,6 +126,12 @@ class NMCE(ClusterMixin, DeepPeer):
 
     published: ClassVar[dict[str, Any]] = {"stage2.eps_sq": 0.2, "pretrain.epochs": 600}
     adapted: ClassVar[dict[str, Any]] = {"stage2.eps_sq": 0.2}
+    rules: ClassVar[dict[str, Any]] = {
+        "n_clusters": K,
+        "temperature": POSITIVE,
+        "cluster_lr": POSITIVE,
+        "cluster_weight_decay": NOT_NEGATIVE,
+    }
 
     labels_: NDArray[np.int64]
 
@@ -169,67 +172,41 @@ class NMCE(ClusterMixin, DeepPeer):
         self.random_state = random_state
         self.verbose = verbose
 
-    def _check(self) -> None:
-        super()._check()
-        check_positive(self, "temperature", "cluster_lr")
-        check_positive(self, "cluster_weight_decay", zero=True)
+    def _run(self, run: Run, y: Any) -> None:
+        network, config = run.network, run.config
+        history = []
+        if not run.started:
+            history += pretrain(network, run.views, config.pretrain, run.tools)
+        run.refresh_views()
+        network.cluster_head = _logit_head(run, self.n_clusters)
+        weight = config.pretrain.invariance * network.feature_head.dim / 2
+        total = steps_of(config.stage2, len(run.views))
 
-    def _train(self, network: Network, views: ViewSampler, tools: Tools) -> History:
-        config, fabric = tools.config.stage2, tools.fabric
-        network.cluster_head = _logit_head(network, self.n_clusters, tools).to(fabric.device)
-        trained: Any = fabric.setup_module(network)
-        trained.train()
-        network.backbone.requires_grad_(False)
-        network.backbone.eval()
-        batches = Batches(len(views), config.batch_size, tools.generator)
-        weight = tools.config.pretrain.invariance * network.feature_head.dim / 2
+        def objective(
+            Z: Tensor, C: Tensor, config: Stage2Config, generator: torch.Generator
+        ) -> Terms:
+            Pi = gumbel_softmax(C.mean(0), self.temperature, generator)
+            loss, R, R_c = nmce_objective(Z, Pi, config.eps_sq, weight)
+            return Terms(loss, R, R_c, normalize(Z.mean(0), dim=1))
 
-        def compute(step: int) -> Terms:
-            outputs = [trained(share(x)) for x in views(next(batches))]
-            Z_views = torch.stack([gather(out.Z.float()) for out in outputs])
-            logits = torch.stack([gather(out.C.float()) for out in outputs]).mean(0)
-            Pi = gumbel_softmax(logits, self.temperature, tools.generator)
-            loss, R, R_c = nmce_objective(Z_views, Pi, config.eps_sq, weight)
-            return Terms(loss, R, R_c, normalize(Z_views.mean(0), dim=1))
+        def make_optimizers(network: Network, stage2: Stage2Config) -> list[Optimizer]:
+            feature, cluster = head_parameters(network, stage2)
+            options: dict[str, Any] = {"momentum": 0.9, "weight_decay": self.cluster_weight_decay}
+            second = SGD(cluster, self.cluster_lr, **options, fused=fused_for(cluster))
+            return [make_optimizer(feature, config.pretrain), second]
 
-        total = n_steps(
-            len(views), config.batch_size, config.epochs, config.min_steps, config.max_steps
-        )
-        optimizers: list[Any] = [
-            fabric.setup_optimizers(o) for o in self._optimizers(network, tools.config.pretrain)
-        ]
-        return descend(
-            compute,
-            optimizers,
-            n_steps=total,
+        self.history_ = history + linearize(
+            run,
+            objective=objective,
+            name="NMCE",
+            make_optimizers=make_optimizers,
             lr_factor=lambda step: warmup_cosine(step, total, 0.0),
-            guard=Guard(trained, optimizers, "NMCE", network.feature_head.dim, config.eps_sq),
-            fabric=fabric,
-            progress=tools.progress,
-            accumulate=config.accumulate,
-            max_norm=config.max_norm,
-            parts={"generator": tools.generator, "views": views, "batches": batches},
-            unit=views.unit,
         )
+        self._count(network.encode(run.samples).C)
 
-    def _optimizers(self, network: Network, config: PretrainConfig) -> list[Optimizer]:
-        feature = list(network.feature_head.parameters())
-        return [
-            LARS(feature, config.lr, momentum=config.momentum, weight_decay=config.weight_decay)
-            if config.optimizer == "lars"
-            else AdamW(
-                feature, config.lr, (config.momentum, 0.999), weight_decay=config.weight_decay
-            ),
-            SGD(
-                network.cluster_head.parameters(),
-                self.cluster_lr,
-                momentum=0.9,
-                weight_decay=self.cluster_weight_decay,
-            ),
-        ]
-
-    def _conclude(self, samples: Tensor, tools: Tools) -> None:
-        raw = self._network.encode(samples).C.argmax(1).numpy()
+    def _count(self, logits: Tensor) -> None:
+        """Labels numbered by falling size, from the logits of all samples."""
+        raw = logits.argmax(1).cpu().numpy()
         sizes = np.bincount(raw, minlength=self.n_clusters)
         self._order = np.argsort(-sizes, kind="stable")
         self.labels_ = np.argsort(self._order)[raw].astype(np.int64)
@@ -246,11 +223,11 @@ class NMCE(ClusterMixin, DeepPeer):
         return output.C.double().softmax(1).numpy()[:, self._order]
 
 
-def _logit_head(network: Network, k: int, tools: Tools) -> LogitHead:
+def _logit_head(run: Run, k: int) -> LogitHead:
     """A head of k logits with weights drawn from the seed alone."""
-    config = tools.config.network
-    first = next(network.feature_head.parameters())
+    config = run.config.network
+    first = next(run.network.feature_head.parameters())
     with torch.random.fork_rng(devices=[]):
-        torch.default_generator.manual_seed(tools.seed + 1)  # not the seed of the feature head
+        torch.default_generator.manual_seed(run.seed + 1)  # not the seed of the feature head
         head = LogitHead(first.shape[1], k, config.head_width, config.head_depth, config.head_norm)
-    return head.to(first.dtype)
+    return head.to(first)

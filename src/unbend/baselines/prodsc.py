@@ -1,4 +1,4 @@
-"""PRO-DSC: deep self-expression that cannot collapse."""
+"""PRO-DSC: deep self-expression without collapse."""
 
 from __future__ import annotations
 
@@ -6,11 +6,13 @@ from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
+from torch.nn.functional import normalize
 
-from unbend.baselines.codes import CodePeer
-from unbend.baselines.deep import check_positive
-from unbend.config import Stage2Config
+from unbend.baselines.codes import CodePeer, K
+from unbend.baselines.registry import peer
 from unbend.functional import coding_rate
+from unbend.knobs import Stage2Config
+from unbend.rules import NOT_NEGATIVE
 from unbend.training import Terms
 
 __all__ = ["PRODSC", "prodsc_objective", "self_expression"]
@@ -32,8 +34,8 @@ def prodsc_objective(
     """Loss of PRO-DSC, and R.
 
     -R(Z) + γ/2 ‖Z - A Z‖²_F / n + β tr(L W)/n with the Laplacian L = Diag(A1) - A and W the
-    projector on its k smallest eigenvectors, held constant: the gradient of the sum of the k
-    smallest eigenvalues is W itself (Ky Fan), so nothing is lost.
+    projector on its k smallest eigenvectors, held constant. This is exact: the gradient of the
+    sum of the k smallest eigenvalues is W (Ky Fan).
     """
     n = len(Z)
     R = coding_rate(Z, eps_sq)
@@ -45,11 +47,12 @@ def prodsc_objective(
     return -R + gamma * expression + beta * blocks, R
 
 
+@peer("pro-dsc", "deep self-expression without collapse", year=2025, takes="images")
 class PRODSC(CodePeer):
     r"""Principled fRamewOrk for Deep Subspace Clustering (Meng et al. [1]_).
 
-    Features express themselves by each other, as in subspace clustering, while their coding rate
-    keeps them from collapsing, and the graph of coefficients is pulled towards k components,
+    Each feature is a combination of the others, as in subspace clustering. The coding rate
+    prevents collapse, and a penalty pulls the graph of coefficients towards k components,
 
     .. math:: \min_\theta -R(Z; \epsilon) + \frac{\gamma}{2n} \lVert Z - A Z \rVert_F^2
               + \frac{\beta}{n} \mathrm{tr}(L W)
@@ -62,7 +65,7 @@ class PRODSC(CodePeer):
     n_clusters : int, default=8
         k.
     preset : {"auto", "images", "vectors", "paper"}, default="auto"
-        Where every knob that is not given comes from, as in MLC.
+        The source of all settings that are not given, as in MLC.
     dim, backbone, pretrain_epochs, epochs, batch_size, eta, eps_sq : optional
         As in MLC.
     gamma, beta : float, default=300 and 600
@@ -81,11 +84,12 @@ class PRODSC(CodePeer):
 
     Notes
     -----
-    Where it differs from the published program: the networks, views and stage 1 are MLC's; stage
-    1 takes the place of the 200 warm-up steps of R alone. A is the mean over views. Labels come
-    from spectral clustering of the doubly stochastic membership of the codes, the limit of
-    further normalising A, because it scales and predicts. SGD has the published 10 epochs at
-    1e-4 in the preset ``"paper"``; the presets for small data have MLC's stage 2.
+    Differences from the published program: the networks, views and stage 1 are MLC's; stage 1
+    replaces the 200 warm-up steps on R alone. A is the mean over views. Labels come from spectral
+    clustering of the doubly stochastic membership of the codes, the limit of repeatedly
+    normalising A, because it scales to many samples and supports ``predict``. The preset
+    ``"paper"`` uses SGD with the published 10 epochs at 1e-4; the presets for small data use
+    MLC's stage 2.
 
     References
     ----------
@@ -101,6 +105,11 @@ class PRODSC(CodePeer):
     """
 
     published: ClassVar[dict[str, Any]] = {"stage2.lr": 1e-4, "stage2.epochs": 10}
+    rules: ClassVar[dict[str, Any]] = {
+        "n_clusters": K,
+        "gamma": NOT_NEGATIVE,
+        "beta": NOT_NEGATIVE,
+    }
 
     def __init__(
         self,
@@ -139,12 +148,11 @@ class PRODSC(CodePeer):
         self.random_state = random_state
         self.verbose = verbose
 
-    def _check(self) -> None:
-        super()._check()
-        check_positive(self, "gamma", "beta", zero=True)
-
-    def _terms(self, Z: Tensor, C: Tensor, config: Stage2Config) -> Terms:
-        A = self_expression(C, config.eta).mean(0)
+    def objective(
+        self, Z: Tensor, C: Tensor, config: Stage2Config, generator: torch.Generator
+    ) -> Terms:
+        """:func:`prodsc_objective` of the joined views."""
+        Z, A = normalize(Z.mean(0), dim=1), self_expression(C, float(config.eta)).mean(0)
         loss, R = prodsc_objective(
             Z, A, self.n_clusters, eps_sq=config.eps_sq, gamma=self.gamma, beta=self.beta
         )

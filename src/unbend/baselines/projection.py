@@ -43,8 +43,8 @@ def project_doubly_stochastic(
     """min over doubly stochastic A of −⟨K, A⟩ + η/2 ‖A‖², the projection of K/η.
 
     The solution is A_ij = (K_ij − α_i − β_j)₊ / η, with α and β the minimisers of the dual
-    Σ_ij (K_ij − α_i − β_j)₊² / (2η) + Σα + Σβ. It is found over a set of entries that grows by
-    those whose K_ij − α_i − β_j is positive outside of it, until there are none.
+    Σ_ij (K_ij − α_i − β_j)₊² / (2η) + Σα + Σβ. The dual is solved on a subset of the entries.
+    Entries outside it with positive K_ij − α_i − β_j are added until there are none.
 
     Parameters
     ----------
@@ -64,7 +64,7 @@ def project_doubly_stochastic(
     n = K.shape[0]
     K = K.tocsr().astype(np.float64) if is_sparse(K) else np.asarray(K, dtype=np.float64)
     scale = float(abs(K).max()) or 1.0
-    K, eta = K / scale, eta / scale  # the solution stays
+    K, eta = K / scale, eta / scale  # does not change the solution
     support = _first_support(K)
     alpha, beta = start if start is not None else (np.full(n, -eta / n), np.zeros(n))
     alpha, beta = (alpha / scale, beta / scale) if start is not None else (alpha, beta)
@@ -75,7 +75,7 @@ def project_doubly_stochastic(
             break
         support = _union(support, fresh)
     else:
-        warnings.warn("doubly stochastic projection: entries still changed", NotConvergedWarning,
+        warnings.warn("doubly stochastic projection did not converge", NotConvergedWarning,
                       stacklevel=2)  # fmt: skip
     rows, columns = support
     A = sp.csr_array(
@@ -127,7 +127,7 @@ def _violations(
         part -= alpha[rows, None] + beta
         part[inside[rows].toarray()] = -np.inf
         i, j = np.nonzero(part > slack)
-        if len(i) > 64 * len(part):  # far from the end: the largest will do for now
+        if len(i) > 64 * len(part):  # too many: add only the largest in this round
             few = min(64, n)
             j = np.argpartition(-part, few - 1, axis=1)[:, :few].ravel()
             i = np.repeat(np.arange(len(part)), few)
@@ -176,7 +176,7 @@ def _newton_direction(
     rows, columns = support[0][positive], support[1][positive]
     M = sp.csr_array((np.ones(len(rows)), (rows, columns)), shape=(n, n))
     counts = np.r_[np.bincount(rows, minlength=n), np.bincount(columns, minlength=n)]
-    # H is singular along (1, −1), and where a row is empty: the shift keeps the step finite.
+    # H is singular along (1, −1) and at empty rows; the shift keeps the step finite.
     diagonal = counts + max(1e-10, min(1e-2, error**2 * 1e-2))
 
     def product(v: Vector) -> Vector:

@@ -1,66 +1,77 @@
-"""What each parameter of a peer may be."""
+"""Validation rules for the parameters of the classical peers."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from numbers import Integral, Real
-from typing import Any, NamedTuple
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 
+from unbend.rules import (
+    COUNT,
+    FLAG,
+    SHARE,
+    Rule,
+    above,
+    at_least,
+    between,
+    check_rule,
+    optional,
+    whole,
+)
+
 __all__ = ["check_count", "check_rules"]
 
-
-class _Rule(NamedTuple):
-    holds: Callable[[Any], bool]
-    text: str
-    remedy: str
-
-
-def _is_whole(value: Any, low: int) -> bool:
-    return not isinstance(value, bool) and isinstance(value, Integral) and int(value) >= low
-
-
-def _is_real(value: Any) -> bool:
-    return not isinstance(value, bool) and isinstance(value, Real) and np.isfinite(float(value))
-
-
-def _whole(low: int, remedy: str, *, optional: bool = False) -> _Rule:
-    text = f"an integer >= {low}" + (" or None" if optional else "")
-    return _Rule(lambda v: (optional and v is None) or _is_whole(v, low), text, remedy)
-
-
-def _above(low: float, remedy: str, *, optional: bool = False) -> _Rule:
-    text = f"a number > {low:g}" + (" or None" if optional else "")
-    return _Rule(lambda v: (optional and v is None) or (_is_real(v) and v > low), text, remedy)
-
-
-def _from(low: float, remedy: str) -> _Rule:
-    return _Rule(lambda v: _is_real(v) and v >= low, f"a number >= {low:g}", remedy)
-
-
-_FLAG = _Rule(lambda v: isinstance(v, (bool, np.bool_)), "True or False", "try False")
-
-_RULES: dict[str, _Rule] = {
-    "n_clusters": _whole(1, "try 10"),
-    "n_init": _whole(1, "try 10"),
-    "n_neighbors": _whole(1, "leave it out", optional=True),
-    "n_landmarks": _whole(1, "try 1000"),
-    "n_nonzero": _whole(1, "try 10"),
-    "max_iter": _whole(1, "leave it out"),
-    "n_components": _whole(1, "try 10"),
-    "gamma": _above(1, "try 50"),
-    "l1_ratio": _Rule(lambda v: _is_real(v) and 0 < v < 1, "a number in (0, 1)", "try 0.9"),
-    "alpha": _above(0, "try 0.1"),
-    "eta1": _above(0, "leave it out", optional=True),
-    "eta2": _above(0, "leave it out", optional=True),
-    "eta3": _from(0, "try 0"),
-    "min_dist": _from(0, "try 0"),
-    "tol": _from(0, "leave it out"),
-    "zero_diagonal": _FLAG,
-    "joint": _FLAG,
-    "random_state": _Rule(
-        lambda v: v is None or isinstance(v, np.random.RandomState) or _is_whole(v, 0),
+_RULES: dict[str, Rule] = {
+    "n_clusters": whole(1, "try 10"),
+    "n_init": whole(1, "try 10"),
+    "n_neighbors": optional(whole(1)),
+    "n_landmarks": whole(1, "try 1000"),
+    "n_nonzero": whole(1, "try 10"),
+    "max_iter": whole(1),
+    "n_components": whole(1, "try 10"),
+    "gamma": above(1, "try 50"),
+    "l1_ratio": between(0, 1, "try 0.9"),
+    "alpha": above(0, "try 0.1"),
+    "eta1": optional(above(0)),
+    "eta2": optional(above(0)),
+    "eta3": at_least(0, "try 0"),
+    "min_dist": at_least(0, "try 0"),
+    "tol": at_least(0),
+    "n_heads": whole(1, "try 10"),
+    "n_prototypes": whole(2, "try 1000"),
+    "n_inner": whole(1, "try 10"),
+    "n_outer": whole(1, "try 1000"),
+    "n_folds": whole(2, "try 10"),
+    "epochs": whole(1),
+    "batch_size": whole(2),
+    "self_label_epochs": optional(whole(0)),
+    "semi_epochs": whole(0),
+    "passes": whole(1),
+    "hidden": whole(1),
+    "min_cluster_size": optional(whole(2)),
+    "balance": at_least(0),
+    "lr": optional(above(0)),
+    "inner_lr": optional(above(0)),
+    "outer_lr": optional(above(0)),
+    "temperature": above(0),
+    "logit_bound": above(0),
+    "threshold": between(0, 1, "try 0.99"),
+    "agreement": between(0, 1, "try 0.9"),
+    "beta": Rule(lambda v: SHARE.holds(v) and v > 0, "above 0 and at most 1", "try 0.6"),
+    "momentum": between(0, 1),
+    "noise_level": SHARE,
+    "consensus": FLAG,
+    "warm_start": FLAG,
+    "backbone": Rule(
+        lambda v: v is None or isinstance(v, (str, Path)), "a path or None", "leave it out"
+    ),
+    "device": Rule(lambda v: isinstance(v, str), "a string", "try 'cpu'"),
+    "verbose": Rule(lambda v: isinstance(v, bool) or COUNT.holds(v), "an integer >= 0", "try 1"),
+    "zero_diagonal": FLAG,
+    "joint": FLAG,
+    "random_state": Rule(
+        lambda v: v is None or isinstance(v, np.random.RandomState) or whole(0).holds(v),
         "an integer >= 0, a RandomState or None",
         "try 0",
     ),
@@ -68,20 +79,19 @@ _RULES: dict[str, _Rule] = {
 
 
 def check_rules(estimator: Any) -> None:
-    """Raise ValueError for the first parameter that breaks its rule."""
+    """Raise ValueError for the first parameter that breaks its rule.
+
+    An estimator may have rules of its own in ``rules``.
+    """
+    rules = _RULES | dict(getattr(estimator, "rules", {}))
     for name, value in estimator.get_params(deep=False).items():
-        rule = _RULES[name]
-        if not rule.holds(value):
-            owner = type(estimator).__name__
-            raise ValueError(
-                f"`{name}` of {owner} must be {rule.text}, got {value!r}; {rule.remedy}"
-            )
+        check_rule(f"`{name}` of {type(estimator).__name__}", value, rules[name])
 
 
 def check_count(estimator: Any, n: int) -> None:
     """Raise ValueError when there are more clusters than samples."""
-    if estimator.n_clusters > n:
+    if (estimator.n_clusters or 0) > n:
         raise ValueError(
             f"n_clusters={estimator.n_clusters} of {type(estimator).__name__} must be at most "
-            f"n_samples={n}; take fewer clusters"
+            f"n_samples={n}; use fewer clusters"
         )

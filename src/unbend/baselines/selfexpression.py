@@ -1,4 +1,4 @@
-"""What self-expressive methods share: unit samples, codes, affinity, spectral labels."""
+"""Base of the self-expressive methods: unit samples, codes, affinity, spectral labels."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ _FULL = 1500  # up to this size a full eigendecomposition costs less than a seco
 
 
 class SelfExpressive(ClusterMixin, BaseEstimator):
-    """Base of the methods that turn samples into an affinity and cluster that spectrally.
+    """Base of the methods that compute an affinity and cluster it spectrally.
 
-    A child has ``n_clusters`` and ``random_state``, and ``_codes`` or ``_affinity``.
+    A subclass has ``n_clusters`` and ``random_state``, and implements ``_codes`` or ``_affinity``.
     """
 
     labels_: NDArray[np.int64]
@@ -86,7 +86,7 @@ def is_sparse(A: Any) -> bool:
 
 
 def blocks(items: Tensor, size: int) -> list[Tensor]:
-    """Items in portions of some size."""
+    """Split items into blocks of the given size."""
     return [items[start : start + size] for start in range(0, len(items), size)]
 
 
@@ -95,9 +95,9 @@ def spectral_labels(
 ) -> NDArray[np.int64]:
     """Normalised spectral clustering of a non-negative symmetric affinity.
 
-    The k leading eigenvectors of D^{-1/2} W D^{-1/2}, rows on the unit sphere, k-means. Samples
-    without any connection have no direction there and join the nearest centre. Clusters are
-    numbered by falling size.
+    Takes the k leading eigenvectors of D^{-1/2} W D^{-1/2}, normalises their rows and runs
+    k-means. Rows of isolated samples are zero and go to the nearest centre. Clusters are numbered
+    by size, largest first.
 
     >>> W = np.kron(np.eye(2), np.ones((3, 3)))
     >>> spectral_labels(W, 2, 0).tolist()
@@ -129,7 +129,7 @@ def _leading_eigenvectors(
         v = V.numpy()
         return torch.from_numpy((v + root[:, None] * (W @ (root[:, None] * v))) / 2)
 
-    # A block finds every copy of a repeated eigenvalue, as an affinity in separate parts has.
+    # A disconnected affinity has repeated eigenvalues; a block method finds all of them.
     start = torch.from_numpy(random.standard_normal((n, k + max(4, k // 4))))
     pairs = leading_eigenpairs(apply, start, k, tol=1e-4, max_iter=300, n_blocks=6)
     return pairs.vectors.numpy()

@@ -10,6 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from unbend.baselines.registry import peer
 from unbend.baselines.selfexpression import SelfExpressive, blocks
 
 __all__ = ["SSCOMP", "omp_codes"]
@@ -17,6 +18,7 @@ __all__ = ["SSCOMP", "omp_codes"]
 _BLOCK = 256
 
 
+@peer("ssc-omp", "self-expression by orthogonal matching pursuit", year=2016)
 class SSCOMP(SelfExpressive):
     """Sparse subspace clustering by orthogonal matching pursuit (You, Robinson, Vidal [1]_).
 
@@ -25,9 +27,9 @@ class SSCOMP(SelfExpressive):
     by least squares, until the residual is no longer than ``tol``. |C| + |C|ᵀ goes through
     spectral clustering (Algorithm 2).
 
-    All samples are pursued together, one matrix product per step; least squares go through an
-    orthonormal basis that grows by one vector per step. A step also stops where the best sample
-    lies in the span of those already taken, where the paper's would divide by zero.
+    All samples are processed together, with one matrix product per step. Least squares uses an
+    orthonormal basis that grows by one vector per step. The pursuit also stops if the best sample
+    lies in the span of those already taken, where the paper's algorithm would divide by zero.
 
     Parameters
     ----------
@@ -51,11 +53,11 @@ class SSCOMP(SelfExpressive):
 
     Notes
     -----
-    Few connections make a graph that falls apart easily. Where features fill the space, as those
-    of a self-supervised network do, samples that choose one another form pairs that hang on the
-    rest by a thread: then the leading eigenvectors are of such pairs and not of the clusters, and
-    the labels are near chance although most connections are right. Fewer samples in a code
-    (``n_nonzero=3``) help; :class:`EnSC`, with more connections, does not suffer from it.
+    A graph with few connections is fragile. If features fill the space, as those of a
+    self-supervised network do, samples that choose each other form pairs that are only weakly
+    connected to the rest. The leading eigenvectors then describe such pairs, not the clusters,
+    and labels are near chance although most connections are right. Fewer samples in a code
+    (``n_nonzero=3``) help. :class:`EnSC` has more connections and does not have this problem.
 
     References
     ----------
@@ -113,7 +115,7 @@ def omp_codes(
 
 
 def _pursue(X: Tensor, rows: Tensor, steps: int, tol: float) -> tuple[Tensor, Tensor]:
-    """Support and code of some samples, both (r, steps); places that stayed empty hold 0.
+    """Support and code of some samples, both (r, steps); unused entries are 0.
 
     Q (r, steps, d) is an orthonormal basis of the samples taken, U their coordinates in it, so
     that the code solves U c = Qᵀx with a triangular U.

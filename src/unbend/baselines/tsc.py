@@ -8,6 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from unbend.baselines.registry import peer
 from unbend.baselines.selfexpression import SelfExpressive
 
 __all__ = ["TSC", "tsc_codes"]
@@ -15,13 +16,14 @@ __all__ = ["TSC", "tsc_codes"]
 _BLOCK = 1024
 
 
+@peer("tsc", "thresholded inner products", year=2015)
 class TSC(SelfExpressive):
     """Thresholding-based subspace clustering (Heckel and Bölcskei [1]_).
 
     Each sample of unit length keeps the q samples with the largest |⟨x_i, x_j⟩|, with weight
-    exp(−2 arccos |⟨x_i, x_j⟩|); Z + Zᵀ goes through spectral clustering. It differs from the
-    paper in that the number of clusters is given, not estimated from the eigengap, and in the
-    scale of the affinity, (Z + Zᵀ)/2, which spectral clustering does not see.
+    exp(−2 arccos |⟨x_i, x_j⟩|); Z + Zᵀ goes through spectral clustering. Unlike the paper, the
+    number of clusters is given, not estimated from the eigengap. The affinity is (Z + Zᵀ)/2,
+    a scale that does not change spectral clustering.
 
     Parameters
     ----------
@@ -78,7 +80,7 @@ def tsc_codes(X: NDArray[Any], q: int) -> sp.csr_array:
     for start in range(0, n, _BLOCK):
         rows = slice(start, min(start + _BLOCK, n))
         P = np.abs(X[rows] @ X.T)
-        P[np.arange(len(P)), np.arange(n)[rows]] = -1.0  # not itself
+        P[np.arange(len(P)), np.arange(n)[rows]] = -1.0  # exclude the sample itself
         columns[rows] = np.argpartition(-P, q - 1, axis=1)[:, :q]
         cosines[rows] = np.take_along_axis(P, columns[rows], axis=1)
     weights = np.exp(-2 * np.arccos(np.clip(cosines, 0.0, 1.0)))

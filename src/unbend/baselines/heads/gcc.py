@@ -1,0 +1,222 @@
+"""GCC: contrast of clusters, and of samples, over a graph of neighbours."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn.functional import normalize
+
+from unbend.baselines.heads.estimator import HeadPeer
+from unbend.baselines.heads.losses import class_contrast, marginal_entropy
+from unbend.baselines.heads.pairs import Pairs
+from unbend.baselines.heads.session import Session
+from unbend.baselines.heads.stacked import HeadSpec
+from unbend.baselines.registry import peer
+from unbend.pretrain.method import mlp
+
+__all__ = ["GCC", "assignment_loss", "graph_contrast"]
+
+_GRAPH_EPOCHS = 5  # between two graphs, as published
+_POSITIVES = 3  # neighbours of an anchor in the contrast of samples, as published
+
+
+def assignment_loss(log_p: Tensor, log_q: Tensor, balance: float) -> Tensor:
+    """GCC's assignment loss (AGC) of samples and one neighbour each (..., b, k).
+
+    Cross entropy to the identity of the cosines between clusters, and λ (log k - H(mean p)). The
+    least value is log(1 + (k - 1)/e): clusters that share no sample, all of one size.
+    """
+    P, Q = log_p.exp(), log_q.exp()
+    return class_contrast(P, Q) + balance * (math.log(P.shape[-1]) - marginal_entropy(P))
+
+
+def graph_contrast(
+    Z: Tensor, Z_other: Tensor, positive: Tensor, degree: Tensor, temperature: float = 0.1
+) -> Tensor:
+    """GCC's representation loss (RGC): positives of a sample are its other view and neighbours.
+
+    -log(Σ₊ w_j exp(zᵢᵀ zⱼ/τ) / Σ₋ exp(zᵢᵀ zⱼ/τ)), over the 2b views of the batch.
+
+    Parameters
+    ----------
+    Z, Z_other : Tensor of shape (b, d)
+        Two views of b samples, on the unit sphere.
+    positive : bool Tensor of shape (b, b)
+        Which samples are neighbours; a sample is its own.
+    degree : Tensor of shape (b,)
+        Neighbours that each sample has in the whole graph; w_j = (mean degree / degree_j)^½ is
+        the normalised Laplacian's weight, up to a factor of the row.
+    """
+    both = torch.cat([Z, Z_other])
+    logits = both @ both.T / temperature
+    own = torch.eye(len(both), dtype=torch.bool, device=Z.device)
+    mask = positive.repeat(2, 2)
+    weight = (degree.mean() / degree).sqrt().log().repeat(2)
+    above = (logits + weight).masked_fill(~mask | own, -torch.inf).logsumexp(1)
+    below = logits.masked_fill(mask, -torch.inf).logsumexp(1)
+    has_both = torch.isfinite(above) & torch.isfinite(below)  # no negatives in a tiny batch
+    return (below - above)[has_both].sum() / len(both)
+
+
+@peer("gcc", "contrast of clusters over a graph of neighbours", year=2021)
+class GCC(HeadPeer):
+    """Zhong et al., "Graph contrastive clustering", ICCV 2021.
+
+    The clusters of samples and those of their neighbours, as columns of probabilities over a
+    batch, are contrasted: each cluster must be like itself and unlike the others. On images the
+    network is also trained so that neighbours in the graph have like features.
+
+    On embeddings only the first loss is there. The second trains a projection that the clusters
+    never see; without a backbone in common it cannot change them.
+
+    Parameters
+    ----------
+    n_clusters : int, default=8
+        k.
+    n_heads : int, default=10
+        Heads trained side by side; published: 1.
+    n_neighbors : int, default=5
+        Of the graph, beside the sample itself.
+    balance : float, default=2
+        λ, weight of equal sizes.
+    epochs : int, default=50
+        Passes over the samples; published: 1000, the first 51 without clusters, which a backbone
+        of stage 1 stands for.
+    batch_size : int, default=512
+        It should hold all clusters many times.
+    lr : float, optional
+        Of Adam; 3e-3 for heads on embeddings, 3e-4 for a whole network.
+    consensus, backbone, device, random_state, verbose :
+        As in :class:`~unbend.baselines.SCAN`.
+
+    Attributes
+    ----------
+    labels_, head_losses_, best_head_, history_ :
+        As in :class:`~unbend.baselines.SCAN`; the loss of a head is its mean over the last epoch.
+
+    Notes
+    -----
+    The original keeps the checkpoint of best accuracy on the training labels; ours takes the last
+    epoch and the head of lowest loss. Where we differ from the released program: a view is not
+    compared with itself in the contrast of samples; the Laplacian's weight enters once, not twice;
+    the graph is of the unvaried images, not of the mean of their last four views; Adam instead of
+    SGD. Its optional self-labelling is SCAN's.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.datasets import make_blobs
+    >>> X, y = make_blobs(60, centers=[[0, 0], [9, 0], [0, 9]], random_state=0)
+    >>> sorted(np.bincount(GCC(3, random_state=0).fit(X).labels_).tolist())
+    [20, 20, 20]
+    """
+
+    def __init__(
+        self,
+        n_clusters: int = 8,
+        *,
+        n_heads: int = 10,
+        n_neighbors: int = 5,
+        balance: float = 2.0,
+        epochs: int = 50,
+        batch_size: int = 512,
+        lr: float | None = None,
+        consensus: bool = False,
+        backbone: str | Path | None = None,
+        device: str = "auto",
+        random_state: Any = None,
+        verbose: int = 0,
+    ) -> None:
+        self.n_clusters = n_clusters
+        self.n_heads = n_heads
+        self.n_neighbors = n_neighbors
+        self.balance = balance
+        self.epochs = epochs
+        self.batch_size = batch_size
+        self.lr = lr
+        self.consensus = consensus
+        self.backbone = backbone
+        self.device = device
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def _spec(self, n_in: int) -> HeadSpec:
+        return HeadSpec(self.n_heads, n_in, self.n_clusters)
+
+    def _learn(self, session: Session) -> Tensor:
+        return (_Joint if session.on_images else _Assignments)(self, session).run()
+
+
+class _Assignments:
+    """The assignment loss alone, on features that do not move."""
+
+    def __init__(self, peer: GCC, session: Session) -> None:
+        self.peer, self.session = peer, session
+        self.parameters = list(session.model.parameters())
+        self.graph(0)
+
+    def graph(self, epoch: int) -> None:
+        """Look neighbours up in the features of now; a frozen trunk needs that once."""
+        if epoch and not self.session.on_images:
+            return
+        if epoch % _GRAPH_EPOCHS == 0:
+            self.pairs = Pairs(
+                self.session.views.features(),
+                self.peer.n_neighbors,
+                self.session.generator,
+                with_self=True,
+                progress=self.session.progress,
+            )
+
+    def compute(self, index: Tensor, step: int) -> Tensor:
+        views, log_p = self.session.views, self.session.log_p
+        P = log_p(views.seen(index))
+        return assignment_loss(P, log_p(views.seen(self.pairs(index))), self.peer.balance)
+
+    def run(self) -> Tensor:
+        """Train and return the mean loss of each head over the last epoch."""
+        images = self.session.on_images
+        self.session.model.train()
+        return self.session.descend(
+            "GCC",
+            self.compute,
+            self.parameters,
+            lr=self.peer.lr or (3e-4 if images else 3e-3),
+            weight_decay=1e-4 if images else 0.0,
+            epochs=self.peer.epochs,
+            batch_size=self.peer.batch_size,
+            before_epoch=self.graph,
+        )
+
+
+class _Joint(_Assignments):
+    """Both losses, on a backbone that is trained: 2 RGC + AGC."""
+
+    def __init__(self, peer: GCC, session: Session) -> None:
+        super().__init__(peer, session)
+        width = session.model.trunk.out_features
+        with torch.random.fork_rng(devices=[]):
+            torch.default_generator.manual_seed(session.generator.initial_seed())
+            projector = mlp(width, width, 128, norm=False)
+        self.projector = projector.to(session.views.samples.device)
+        self.parameters += list(self.projector.parameters())
+
+    def compute(self, index: Tensor, step: int) -> Tensor:
+        views, log_p = self.session.views, self.session.log_p
+        h, h_other = views.seen(index), views.seen(index)
+        loss = assignment_loss(log_p(h), log_p(views.seen(self.pairs(index))), self.peer.balance)
+        Z, Z_other = (normalize(self.projector(x), dim=1) for x in (h, h_other))
+        contrast = graph_contrast(Z, Z_other, *self._relations(index))
+        return loss + 2 * contrast / len(loss)  # the sum over heads has it twice, as published
+
+    def _relations(self, index: Tensor) -> tuple[Tensor, Tensor]:
+        """Which samples of a batch are neighbours in the graph, and all samples' degrees there."""
+        listed = self.pairs.neighbors[:, :_POSITIVES]
+        index = index.to(listed.device)
+        near = (listed[index][:, :, None] == index).any(1)
+        degree = torch.bincount(listed.flatten(), minlength=len(listed)).clamp_min(1)
+        return near | near.T, degree[index].to(torch.float32)

@@ -1,0 +1,59 @@
+"""Pairs of samples that should get the same cluster."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from unbend.progress import Progress, silent
+from unbend.samples import nearest_neighbors
+
+__all__ = ["Pairs", "few_neighbors"]
+
+
+def few_neighbors(k: int, n: int) -> int:
+    """At most a twentieth of the samples: in few samples "near" is soon everybody.
+
+    >>> few_neighbors(50, 10_000), few_neighbors(50, 100)
+    (50, 5)
+    """
+    return min(k, max(1, n // 20))
+
+
+class Pairs:
+    """Draws one of the k nearest neighbours of each sample, uniformly.
+
+    Parameters
+    ----------
+    features : Tensor of shape (n, d)
+        Neighbours are those of smallest angle as seen from the mean, as in MLC.
+    k : int
+        How many; cut to a twentieth of the samples.
+    generator : torch.Generator
+        On the CPU.
+    with_self : bool
+        Whether a sample is one of its own neighbours, beside the k others.
+    """
+
+    def __init__(
+        self,
+        features: Tensor,
+        k: int,
+        generator: torch.Generator,
+        *,
+        with_self: bool = False,
+        progress: Progress = silent,
+    ) -> None:
+        n = len(features)
+        self.neighbors = nearest_neighbors(
+            features, few_neighbors(k, n), progress=progress, metric="cosine"
+        )
+        if with_self:
+            own = torch.arange(n, device=features.device)[:, None]
+            self.neighbors = torch.cat([own, self.neighbors], 1)
+        self.generator = generator
+
+    def __call__(self, index: Tensor) -> Tensor:
+        """A partner for each sample at ``index`` (b,)."""
+        pick = torch.randint(self.neighbors.shape[1], index.shape, generator=self.generator)
+        return self.neighbors[index.to(self.neighbors.device), pick.to(self.neighbors.device)]

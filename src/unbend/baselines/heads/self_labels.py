@@ -1,0 +1,77 @@
+"""Self-labelling: a confident sample teaches its own strong view."""
+
+from __future__ import annotations
+
+import warnings
+
+import torch
+from torch import Tensor
+
+from unbend.baselines.heads.session import Session
+from unbend.baselines.heads.views import VectorViews
+from unbend.exceptions import UnbendWarning
+
+__all__ = ["confident_loss", "learn_from_self"]
+
+
+def confident_loss(log_p: Tensor, P: Tensor, threshold: float) -> Tensor:
+    """Cross entropy of strong views to the confident labels of the samples themselves, (H,).
+
+    A sample counts where its largest probability is above the threshold. Classes weigh
+    n/count, over those that are present, so that none outweighs another; the loss is the
+    weighted mean. A head without any confident sample has loss zero.
+
+    Parameters
+    ----------
+    log_p : Tensor of shape (H, b, k)
+        Of the strong views.
+    P : Tensor of shape (H, b, k)
+        Probabilities of the samples; no gradient reaches them.
+    threshold : float
+        In (0, 1).
+    """
+    confidence, labels = P.detach().max(-1)
+    sure = (confidence > threshold).to(log_p)
+    chosen = torch.nn.functional.one_hot(labels, P.shape[-1]).to(log_p) * sure[..., None]
+    counts = chosen.sum(-2, keepdim=True)
+    weight = (chosen / counts.clamp_min(1)).sum(-1)
+    present = (counts > 0).sum((-2, -1)).clamp_min(1)
+    return -(weight * (chosen * log_p).sum(-1)).sum(-1) / present
+
+
+def learn_from_self(
+    session: Session,
+    neighbors: Tensor,
+    threshold: float,
+    *,
+    epochs: int,
+    batch_size: int,
+    lr: float,
+) -> None:
+    """Train with :func:`confident_loss`; left out with a warning where nobody is confident."""
+    views = session.views
+    if isinstance(views, VectorViews):
+        views.neighbors = neighbors
+    if float(session.probabilities().max()) <= threshold:
+        warnings.warn(
+            f"self-labelling is left out: no sample has a probability above {threshold:g}; "
+            "take a smaller `threshold`",
+            UnbendWarning,
+            stacklevel=5,
+        )
+        return
+
+    def compute(index: Tensor, step: int) -> Tensor:
+        P = session.probabilities(views.features(index))
+        return confident_loss(session.log_p(views.strong(index)), P, threshold)
+
+    session.model.train()
+    session.descend(
+        "self-labelling",
+        compute,
+        session.model.parameters(),
+        lr=lr,
+        epochs=epochs,
+        batch_size=batch_size,
+        weight_decay=1e-4 if session.on_images else 0.0,
+    )

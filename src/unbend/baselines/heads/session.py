@@ -1,0 +1,142 @@
+"""The training of heads: batches, an optimiser, a loss for each head, a record."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.optim import Adam
+
+from unbend.baselines.heads.stacked import HeadSpec, HeadStack
+from unbend.baselines.heads.views import Trunk, Views
+from unbend.progress import Progress, Tick, silent
+from unbend.samples import Batches
+from unbend.training import fused_for
+
+__all__ = ["HeadModel", "Session"]
+
+
+class HeadModel(nn.Module):
+    """Trunk and heads: logits (H, b, k) of scaled samples."""
+
+    def __init__(self, trunk: Trunk, heads: HeadStack) -> None:
+        super().__init__()
+        self.trunk, self.heads = trunk, heads
+
+    def forward(self, x: Tensor) -> Tensor:
+        logits: Tensor = self.heads(self.trunk(x))
+        return logits
+
+
+class Session:
+    """What a method trains with.
+
+    Attributes
+    ----------
+    model : HeadModel
+        Trunk and heads; a method may put other heads in their place.
+    views : Views
+        What the heads see of samples.
+    generator : torch.Generator
+        The only source of randomness.
+    history : list of dict
+        A row for each step.
+    """
+
+    def __init__(
+        self,
+        model: HeadModel,
+        views: Views,
+        generator: torch.Generator,
+        progress: Progress = silent,
+    ) -> None:
+        self.model, self.views = model, views
+        self.generator, self.progress = generator, progress
+        self.history: list[dict[str, Any]] = []
+
+    @property
+    def on_images(self) -> bool:
+        """Whether the samples are images, seen by a backbone."""
+        return self.model.trunk.config is not None
+
+    def new_heads(self, spec: HeadSpec) -> HeadStack:
+        """A stack of fresh heads on the device of the samples."""
+        return HeadStack(spec, self.generator).to(self.views.samples.device)
+
+    def log_p(self, h: Tensor) -> Tensor:
+        """Logarithms of the heads' probabilities (H, b, k) for features (b, d)."""
+        log_p: Tensor = self.model.heads(h).log_softmax(-1)
+        return log_p
+
+    @torch.no_grad()
+    def probabilities(self, h: Tensor | None = None) -> Tensor:
+        """Probabilities (H, n, k) for features, by default those of all samples unvaried."""
+        h = self.views.features() if h is None else h
+        heads = self.model.heads
+        training = heads.training
+        heads.eval()
+        parts = [heads(part).softmax(-1) for part in torch.split(h, 4096)]
+        heads.train(training)
+        return torch.cat(parts, 1)
+
+    def descend(
+        self,
+        stage: str,
+        compute: Callable[[Tensor, int], Tensor],
+        parameters: Iterable[nn.Parameter],
+        *,
+        lr: float,
+        epochs: int,
+        batch_size: int,
+        min_steps: int = 300,
+        weight_decay: float = 0.0,
+        betas: tuple[float, float] = (0.9, 0.999),
+        lr_factor: Callable[[int, int], float] = lambda step, total: 1.0,
+        samples: Tensor | None = None,
+        before_epoch: Callable[[int], None] | None = None,
+        after_step: Callable[[int], None] | None = None,
+    ) -> Tensor:
+        """Train with Adam and return each head's mean loss over the last epoch, (H,).
+
+        ``compute(index, step)`` gives the loss of each head for the samples at ``index``; heads
+        share no parameters, so their sum is minimised. Epochs of a few embeddings are too
+        short to get anywhere: they get at least ``min_steps`` steps. ``samples`` limits training
+        to some of them; ``lr_factor(step, total)`` scales the rate.
+        """
+        count = len(self.views) if samples is None else len(samples)
+        batches = Batches(count, batch_size, self.generator)
+        per_epoch = batches.per_epoch
+        least = 0 if self.on_images else min_steps
+        total = max(epochs * per_epoch, least) if epochs else 0
+        chosen = [p for p in parameters if p.requires_grad]
+        optimizer = Adam(
+            chosen, lr, betas=betas, weight_decay=weight_decay, fused=fused_for(chosen)
+        )
+        last: deque[Tensor] = deque(maxlen=per_epoch)
+        for step in range(total):
+            if before_epoch is not None and step % per_epoch == 0:
+                before_epoch(step // per_epoch)
+            index = next(batches)
+            losses = compute(index if samples is None else samples[index], step)
+            optimizer.zero_grad(set_to_none=True)
+            losses.sum().backward()  # type: ignore[no-untyped-call]
+            for group in optimizer.param_groups:
+                group["lr"] = lr * lr_factor(step, total)
+            optimizer.step()
+            if after_step is not None:
+                after_step(step)
+            last.append(losses.detach())
+            self._note(stage, step, total, losses)
+        return torch.stack(list(last)).mean(0).cpu() if last else torch.zeros(1)
+
+    def _note(self, stage: str, step: int, total: int, losses: Tensor) -> None:
+        loss = float(losses.detach().mean())
+        if loss != loss or abs(loss) == float("inf"):
+            raise FloatingPointError(
+                f"the loss of {stage} became {loss} at step {step}; take a smaller `lr`"
+            )
+        self.history.append({"stage": stage, "step": step, "loss": loss})
+        self.progress(Tick(stage, step + 1, total, {"loss": loss}))

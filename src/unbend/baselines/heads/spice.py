@@ -1,0 +1,318 @@
+"""SPICE: balanced pseudo-labels from prototypes, then learning from the reliable ones."""
+
+from __future__ import annotations
+
+import copy
+import warnings
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn.functional import normalize, one_hot
+
+from unbend.baselines.heads.estimator import HeadPeer
+from unbend.baselines.heads.session import HeadModel, Session
+from unbend.baselines.heads.stacked import HeadSpec
+from unbend.baselines.heads.views import ImageViews, Trunk, VectorViews
+from unbend.baselines.registry import peer
+from unbend.exceptions import UnbendWarning
+from unbend.pretrain.method import Follower
+from unbend.samples import nearest_neighbors
+
+__all__ = ["SPICE", "double_softmax_loss", "fixmatch_loss", "prototype_labels", "reliable"]
+
+_META_BATCH = 5000  # samples that share prototypes, as published
+_CENTRE_SHARE = 0.5  # of a cluster's fair share that makes its prototype, as published
+_LABELLED, _RATIO, _EMA = 64, 7, 0.999  # of FixMatch, as published
+
+
+def prototype_labels(P: Tensor, Z: Tensor) -> Tensor:
+    """Balanced pseudo-labels (H, m, k), zero or one, of m samples.
+
+    The prototype of a cluster is the mean of the m/(2k) unit vectors of highest probability; the
+    m/k samples nearest to it get its label. All clusters are of one size; a sample may have
+    several labels, or none.
+
+    Parameters
+    ----------
+    P : Tensor of shape (H, m, k)
+        Probabilities of each head.
+    Z : Tensor of shape (m, d)
+        Unit vectors.
+    """
+    _, m, k = P.shape
+    top = P.topk(max(1, round(_CENTRE_SHARE * m / k)), dim=1).indices  # (H, c, k)
+    centres = normalize(Z[top].mean(1), dim=-1)  # (H, k, d)
+    near = (Z @ centres.mT).topk(max(1, m // k), dim=1).indices
+    return torch.zeros_like(P).scatter_(1, near, 1.0)
+
+
+def double_softmax_loss(P: Tensor, labels: Tensor) -> Tensor:
+    """Cross entropy of softmax(P) to labels (H, b, k), where P are probabilities already.
+
+    The second softmax is part of the method: it bounds the loss of a certain and right answer
+    away from zero, at log(1 + (k - 1)/e), and so smooths the labels.
+    """
+    total = labels.sum((-2, -1)).clamp_min(1)
+    return -(labels * P.log_softmax(-1)).sum((-2, -1)) / total
+
+
+def reliable(
+    neighbors: Tensor,
+    P: Tensor,
+    agreement: float,
+    threshold: float,
+    generator: torch.Generator,
+) -> Tensor:
+    """Indices of samples whose label can be trusted, as many of each cluster.
+
+    A sample counts if its probability is above ``threshold`` and at least a share ``agreement``
+    of its neighbours (n, j), itself among them, have its label. Every cluster is then cut at
+    random to the size of the smallest, so an empty one leaves none.
+
+    Parameters
+    ----------
+    neighbors : Tensor of shape (n, j)
+        Other samples; the sample itself is added.
+    P : Tensor of shape (n, k)
+        Probabilities.
+    """
+    confidence, labels = P.max(1)
+    same = (labels[neighbors] == labels[:, None]).sum(1) + 1
+    share = same / (neighbors.shape[1] + 1)
+    good = (share >= agreement) & (confidence > threshold)
+    members = [(good & (labels == c)).nonzero()[:, 0] for c in range(P.shape[1])]
+    least = min(len(rows) for rows in members)
+    cut = [rows[torch.randperm(len(rows), generator=generator)[:least]] for rows in members]
+    return torch.cat(cut)
+
+
+def fixmatch_loss(
+    labelled: Tensor, labels: Tensor, weak: Tensor, strong: Tensor, threshold: float
+) -> Tensor:
+    """FixMatch from logarithms of probabilities (H, b, k).
+
+    Cross entropy of labelled samples, and of strong views to the arg max of the weak ones where
+    its probability is above the threshold, as a mean over all unlabelled samples.
+    """
+    supervised = -(labels * labelled).sum(-1).mean(-1)
+    confidence, found = weak.detach().exp().max(-1)
+    target = one_hot(found, weak.shape[-1]).to(strong)
+    sure = (confidence > threshold).to(strong)
+    return supervised - (sure * (target * strong).sum(-1)).mean(-1)
+
+
+@peer("spice", "balanced pseudo-labels of prototypes", year=2022)
+class SPICE(HeadPeer):
+    """Niu et al., "SPICE: Semantic pseudo-labeling for image clustering", IEEE TIP 2022.
+
+    Three steps after stage 1. SPICE-Self: each cluster's most probable samples make a prototype,
+    the samples nearest to it get its label, and heads learn these balanced labels. Reliable
+    labels: samples whose neighbours agree with them. SPICE-Semi: a classifier learns from those
+    and, where it is confident, from all others (FixMatch).
+
+    On images, with ``backbone``, heads learn from augmented images through the frozen backbone,
+    and the last step trains a network of the backbone's kind from scratch, as published. On
+    embeddings the first two steps are as published with one view; the last is a *surrogate*: a
+    new head on the embeddings, where a point on the way to a neighbour stands for the strong view.
+
+    Parameters
+    ----------
+    n_clusters : int, default=8
+        k. Clusters are taken to be of one size.
+    n_heads : int, default=3
+        Published: 10.
+    hidden : int, default=256
+        Width of the hidden layer; published: 512.
+    epochs : int, default=10
+        Renewals of the pseudo-labels; published: 100, 30 for CIFAR-10.
+    passes : int, default=4
+        Over the samples between two renewals; published: 8.
+    batch_size : int, default=256
+        Published: 128.
+    lr : float, default=1e-3
+        Of Adam; published: 5e-3 on unit vectors.
+    n_neighbors : int, default=100
+        Whose agreement makes a label reliable; at most half of a cluster's fair share.
+    agreement : float, default=0.9
+        Share of them; published: 0.99 for CIFAR-10.
+    threshold : float, default=0.95
+        Probability of a reliable label and of FixMatch's own; published: 0.99 and 0.95.
+    semi_epochs : int, default=10
+        Of the last step; 0 leaves it out (SPICE-Self). Published: 2²⁰ steps.
+    consensus, backbone, device, random_state, verbose :
+        As in :class:`~unbend.baselines.SCAN`.
+
+    Attributes
+    ----------
+    labels_, head_losses_, best_head_, history_ :
+        As in :class:`~unbend.baselines.SCAN`; after the last step there is one head.
+    reliable_ : ndarray
+        Indices of the samples with reliable labels.
+
+    Notes
+    -----
+    The original takes the head, and for CIFAR-10 and ImageNet-Dogs also the checkpoint that the
+    reliable labels come from, by the true labels; ours takes the head of lowest loss in the last
+    epoch. Its backbone is frozen but in training mode, so that batch normalisation drifts; ours
+    is in evaluation mode. If a cluster has no reliable sample, the last step is left out with a
+    warning.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.datasets import make_blobs
+    >>> X, y = make_blobs(60, centers=[[0, 0], [9, 0], [0, 9]], random_state=0)
+    >>> sorted(np.bincount(SPICE(3, random_state=0).fit(X).labels_).tolist())
+    [20, 20, 20]
+    """
+
+    def __init__(
+        self,
+        n_clusters: int = 8,
+        *,
+        n_heads: int = 3,
+        hidden: int = 256,
+        epochs: int = 10,
+        passes: int = 4,
+        batch_size: int = 256,
+        lr: float = 1e-3,
+        n_neighbors: int = 100,
+        agreement: float = 0.9,
+        threshold: float = 0.95,
+        semi_epochs: int = 10,
+        consensus: bool = False,
+        backbone: str | Path | None = None,
+        device: str = "auto",
+        random_state: Any = None,
+        verbose: int = 0,
+    ) -> None:
+        self.n_clusters = n_clusters
+        self.n_heads = n_heads
+        self.hidden = hidden
+        self.epochs = epochs
+        self.passes = passes
+        self.batch_size = batch_size
+        self.lr = lr
+        self.n_neighbors = n_neighbors
+        self.agreement = agreement
+        self.threshold = threshold
+        self.semi_epochs = semi_epochs
+        self.consensus = consensus
+        self.backbone = backbone
+        self.device = device
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def _spec(self, n_in: int) -> HeadSpec:
+        return HeadSpec(self.n_heads, n_in, self.n_clusters, (self.hidden,))
+
+    def _learn(self, session: Session) -> Tensor:
+        Z = normalize(session.views.features(), dim=1)
+        losses = self._self_train(session, Z)
+        P = session.probabilities()[int(losses.argmin())]
+        fair = max(1, len(Z) // (2 * self.n_clusters))
+        neighbors = nearest_neighbors(Z, min(self.n_neighbors, fair), metric="cosine")
+        chosen = reliable(neighbors, P, self.agreement, self.threshold, session.generator)
+        self.reliable_ = chosen.cpu().numpy()
+        if not self.semi_epochs:
+            return losses
+        if not len(chosen):
+            warnings.warn(
+                "SPICE's last step is left out: a cluster has no reliable sample; take a smaller "
+                "`agreement` or `threshold`",
+                UnbendWarning,
+                stacklevel=4,
+            )
+            return losses
+        return self._semi_train(session, chosen, P.argmax(1), neighbors)
+
+    def _self_train(self, session: Session, Z: Tensor) -> Tensor:
+        """SPICE-Self: heads learn the labels of their prototypes."""
+        views = session.views
+        session.model.trunk.eval().requires_grad_(False)
+        losses = torch.zeros(self.n_heads)
+        least = max(1, 300 // self.epochs)
+        for _ in range(self.epochs):
+            order = torch.randperm(len(Z), generator=session.generator)
+            for part in torch.tensor_split(order, -(-len(Z) // _META_BATCH)):
+                rows = part.to(Z.device)
+                with torch.no_grad():
+                    h = torch.cat([views.weak(r) for r in torch.split(rows, 1024)])
+                labels = torch.zeros(self.n_heads, len(Z), self.n_clusters, device=Z.device)
+                labels[:, rows] = prototype_labels(session.probabilities(h), Z[rows])
+
+                def compute(index: Tensor, step: int, labels: Tensor = labels) -> Tensor:
+                    P = session.log_p(views.seen(index)).exp()
+                    return double_softmax_loss(P, labels[:, index.to(labels.device)])
+
+                losses = session.descend(
+                    "SPICE-Self",
+                    compute,
+                    session.model.heads.parameters(),
+                    lr=self.lr,
+                    epochs=self.passes,
+                    batch_size=self.batch_size,
+                    min_steps=least,
+                    samples=part,
+                )
+        return losses
+
+    def _semi_train(
+        self, session: Session, chosen: Tensor, labels: Tensor, neighbors: Tensor
+    ) -> Tensor:
+        """SPICE-Semi: FixMatch from scratch, on images; a new head, on embeddings."""
+        views = _fresh_views(session)
+        spec = HeadSpec(1, views.trunk.out_features, self.n_clusters, (self.hidden,))
+        session.model = HeadModel(views.trunk, session.new_heads(spec))
+        session.views = views
+        if isinstance(views, VectorViews):
+            views.neighbors = neighbors
+        average = Follower(session.model)
+        target = one_hot(labels, self.n_clusters).float()
+        chosen = chosen.to(views.samples.device)
+
+        def compute(index: Tensor, step: int) -> Tensor:
+            pick = torch.randint(len(chosen), (_LABELLED,), generator=session.generator)
+            known = chosen[pick.to(chosen.device)]
+            h = torch.cat([views.weak(known), views.weak(index), views.strong(index)])
+            parts = torch.split(session.log_p(h), [_LABELLED, len(index), len(index)], 1)
+            return fixmatch_loss(parts[0], target[known], parts[1], parts[2], self.threshold)
+
+        def after_step(step: int) -> None:
+            # A run shorter than the average's memory would keep its random start.
+            average.follow(min(_EMA, (step + 1) / (step + 10)), session.model)
+
+        session.model.train()
+        losses = session.descend(
+            "SPICE-Semi",
+            compute,
+            session.model.parameters(),
+            lr=self.lr,
+            epochs=self.semi_epochs,
+            batch_size=_LABELLED * _RATIO,
+            after_step=after_step,
+        )
+        _take_average(session.model, average)
+        return losses
+
+
+def _fresh_views(session: Session) -> Any:
+    """The same samples for a trunk that is not trained yet; embeddings keep theirs."""
+    views, config = session.views, session.model.trunk.config
+    if not isinstance(views, ImageViews) or config is None:
+        return views
+    with torch.random.fork_rng(devices=[]):
+        torch.default_generator.manual_seed(session.generator.initial_seed())
+        trunk = Trunk(tuple(views.samples.shape[1:]), config)
+    trunk.mean, trunk.std = session.model.trunk.mean, session.model.trunk.std
+    return ImageViews(trunk.to(views.samples.device), views.samples, session.generator)
+
+
+@torch.no_grad()
+def _take_average(model: HeadModel, average: Follower) -> None:
+    """Weights of the moving average; batch normalisation keeps what the model has measured."""
+    followed = copy.deepcopy(average.chain[0])
+    for own, theirs in zip(model.parameters(), followed.parameters(), strict=True):
+        own.copy_(theirs)

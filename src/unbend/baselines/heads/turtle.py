@@ -1,0 +1,290 @@
+"""TURTLE: the labelling that linear classifiers fit best, in one or several spaces."""
+
+from __future__ import annotations
+
+import math
+from contextlib import nullcontext
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from sklearn.utils.validation import check_array, check_is_fitted
+from torch import Tensor
+from torch.nn.functional import normalize
+from torch.optim import Adam
+
+from unbend.baselines.heads.estimator import HeadPeer
+from unbend.baselines.heads.generalization import generalization_score
+from unbend.baselines.heads.losses import marginal_entropy
+from unbend.baselines.registry import peer
+from unbend.baselines.rules import check_count, check_rules
+from unbend.devices import make_fabric
+from unbend.labels.assign import canonical
+from unbend.parameters import seed_of
+from unbend.progress import Progress, Tick, console_progress, silent
+from unbend.samples import Batches, Scaling, check_samples, prepare
+
+__all__ = ["TURTLE", "fit_classifiers", "outer_loss", "soft_labels"]
+
+# Adam moves each weight by the rate, hence logits in proportion to the width. The published rates
+# are for spaces of about this width; others get theirs in inverse proportion.
+_WIDTH, _RATE = 1536, 1e-3
+
+
+def soft_labels(spaces: list[Tensor], encoders: list[Any]) -> list[Tensor]:
+    """Probabilities (b, k) in each space: softmax of a weight-normalised linear map."""
+    return [
+        (z @ (gain * normalize(V, dim=0)) + bias).softmax(1)
+        for z, (V, gain, bias) in zip(spaces, encoders, strict=True)
+    ]
+
+
+def outer_loss(logits: list[Tensor], tau: list[Tensor], balance: float) -> Tensor:
+    """Σ_s CE(logits_s, mean tau) - γ Σ_s H(mean over the batch of tau_s).
+
+    ``logits`` are those of the classifiers, constant; the gradient is that of the labels.
+    """
+    mean = torch.stack(tau).mean(0)
+    fit = [-(mean * z.log_softmax(1)).sum(1).mean() for z in logits]
+    entropy = [marginal_entropy(t) for t in tau]
+    return torch.stack(fit).sum() - balance * torch.stack(entropy).sum()
+
+
+def fit_classifiers(
+    spaces: list[Tensor], target: Tensor, weights: list[Tensor], steps: int, rates: list[float]
+) -> list[Tensor]:
+    """A few steps of Adam on the cross entropy of linear classifiers to soft labels.
+
+    The gradient of the cross entropy is Zᵀ(softmax(ZW) - target)/b; it is written out, because
+    ten steps of it are most of the time of TURTLE. The last column of a space is one.
+    """
+    optimizer = Adam([{"params": [W], "lr": r} for W, r in zip(weights, rates, strict=True)])
+    for _ in range(steps):
+        for Z, W in zip(spaces, weights, strict=True):
+            W.grad = Z.T @ ((Z @ W).softmax(1) - target) / len(Z)
+        optimizer.step()
+    return weights
+
+
+@peer("turtle", "the labelling that linear classifiers fit best", year=2024)
+class TURTLE(HeadPeer):
+    r"""Gadetsky et al., "Let go of your labels with unsupervised transfer", ICML 2024.
+
+    Finds the labelling that linear classifiers in every space can fit with a large margin. The
+    outer problem learns a linear map per space whose softmax gives the labels. The inner problem
+    fits a classifier to them in a few steps from small weights, which favours large margins. The
+    outer step treats the classifiers as constant.
+
+    Parameters
+    ----------
+    n_clusters : int, default=8
+        k.
+    balance : float, default=10
+        γ, weight of the entropy. It favours clusters of equal size; use less for unequal ones.
+    n_outer : int, default=500
+        Steps of the labelling; published: 6000.
+    n_inner : int, default=10
+        Steps of the classifiers within each.
+    inner_lr, outer_lr : float, optional
+        Of Adam; by default 1e-3 for a space of width 1536, as published, and in inverse
+        proportion to the width for others.
+    batch_size : int, default=2048
+        Samples of a step, all of them if there are fewer; published: 10,000.
+    warm_start : bool, default=False
+        Continue with the classifiers of the previous step instead of restarting them.
+    n_folds : int, default=5
+        Of the cross-validation behind ``score_``; published: 10.
+    device, random_state, verbose :
+        As in :class:`~unbend.baselines.SCAN`.
+
+    Attributes
+    ----------
+    labels_ : ndarray of shape (n,)
+        Cluster of each sample, numbered by falling size.
+    score_ : float
+        Cross-validated accuracy of logistic regression on the labels, mean over spaces: higher is
+        better. It needs no true labels and can choose between seeds and settings.
+    history_ : list of dict
+        A row for each outer step.
+
+    Notes
+    -----
+    ``fit`` takes one array (n, d), or a list of arrays with one row for each sample, one for each
+    space; ``predict`` then takes such a list too. Steps and batch are fewer than published, for
+    two cores of a CPU. Spaces are centred and scaled by one number each,
+    where the original takes them raw. The result is that of the last step, as
+    published; no label is used for anything.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.datasets import make_blobs
+    >>> X, y = make_blobs(60, centers=[[0, 0], [9, 0], [0, 9]], random_state=0)
+    >>> model = TURTLE(3, random_state=0).fit([X, X @ [[0, 1], [-1, 0]]])
+    >>> sorted(np.bincount(model.labels_).tolist()), model.score_
+    ([20, 20, 20], 1.0)
+    """
+
+    def __init__(
+        self,
+        n_clusters: int = 8,
+        *,
+        balance: float = 10.0,
+        n_outer: int = 500,
+        n_inner: int = 10,
+        inner_lr: float | None = None,
+        outer_lr: float | None = None,
+        batch_size: int = 2048,
+        warm_start: bool = False,
+        n_folds: int = 5,
+        device: str = "auto",
+        random_state: Any = None,
+        verbose: int = 0,
+    ) -> None:
+        self.n_clusters = n_clusters
+        self.balance = balance
+        self.n_outer = n_outer
+        self.n_inner = n_inner
+        self.inner_lr = inner_lr
+        self.outer_lr = outer_lr
+        self.batch_size = batch_size
+        self.warm_start = warm_start
+        self.n_folds = n_folds
+        self.device = device
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def _fit(self, X: Any) -> None:
+        check_rules(self)
+        arrays = self._spaces(X, fitting=True)
+        check_count(self, len(arrays[0]))
+        prepared = [prepare(array) for array in arrays]
+        self._scalings = [scaling for _, scaling in prepared]
+        self._means = [samples.mean(0) for samples, _ in prepared]
+        seed = seed_of(self.random_state)
+        with console_progress() if self.verbose else nullcontext(silent) as progress:
+            device = make_fabric(self.device).device
+            spaces = [(samples - samples.mean(0)).to(device) for samples, _ in prepared]
+            self._model = self._search(spaces, torch.Generator().manual_seed(seed), progress)
+        self._choose_columns(arrays)
+        self.head_losses_ = np.array([self.history_[-1]["loss"]])
+        vectors = [space.cpu().numpy() for space in spaces]
+        self.score_ = generalization_score(vectors, self.labels_, self.n_folds, seed % 2**32)
+
+    def _spaces(self, X: Any, *, fitting: bool) -> list[NDArray[Any]]:
+        """X as a list of arrays (n, d_s), checked."""
+        several = isinstance(X, (list, tuple)) and all(getattr(x, "ndim", 0) == 2 for x in X)
+        if not several or not X:
+            check_kind = None if fitting else self._scalings[0]
+            if not fitting and len(self._scalings) > 1:
+                raise ValueError(
+                    f"TURTLE was fitted on {len(self._scalings)} spaces, got one; give a list"
+                )
+            array = check_samples(self, X, check_kind)
+            if array.ndim > 2:
+                raise ValueError(f"TURTLE takes embeddings (n, d), got shape {array.shape}")
+            return [array]
+        arrays = [
+            check_array(x, dtype=[np.float64, np.float32], ensure_min_samples=2 if fitting else 1)
+            for x in X
+        ]
+        sizes = [len(array) for array in arrays]
+        if len(set(sizes)) > 1:
+            raise ValueError(f"all spaces of TURTLE must have one row per sample, got {sizes}")
+        widths = [array.shape[1] for array in arrays]
+        if fitting:
+            self.n_features_in_ = sum(widths)
+        elif widths != (known := [scaling.shape[0] for scaling in self._scalings]):
+            raise ValueError(f"TURTLE was fitted on spaces of widths {known}, got {widths}")
+        return arrays
+
+    def _search(self, spaces: list[Tensor], generator: torch.Generator, progress: Progress) -> Any:
+        """Alternate between classifiers and labels; returns the weights of the labelling."""
+        n, k = len(spaces[0]), self.n_clusters
+        encoders = [_start(space, k, generator) for space in spaces]
+        inner, outer = (_rates(spaces, lr) for lr in (self.inner_lr, self.outer_lr))
+        optimizer = Adam(
+            [{"params": list(e), "lr": r} for e, r in zip(encoders, outer, strict=True)]
+        )
+        batches = Batches(n, self.batch_size, generator)
+        spaces = [torch.cat([space, torch.ones_like(space[:, :1])], 1) for space in spaces]
+        weights: list[Tensor] | None = None
+        self.history_ = []
+        for step in range(self.n_outer):
+            index = next(batches).to(spaces[0].device)
+            chosen = [space[index] for space in spaces]
+            tau = soft_labels([z[:, :-1] for z in chosen], encoders)
+            target = torch.stack(tau).mean(0).detach()
+            if weights is None or not self.warm_start:
+                weights = [_classifier(z, k, generator) for z in chosen]
+            fit_classifiers(chosen, target, weights, self.n_inner, inner)
+            logits = [z @ W for z, W in zip(chosen, weights, strict=True)]
+            loss = outer_loss(logits, tau, self.balance)
+            optimizer.zero_grad()
+            loss.backward()  # type: ignore[no-untyped-call]
+            optimizer.step()
+            self.history_.append({"stage": "TURTLE", "step": step, "loss": float(loss.detach())})
+            progress(Tick("TURTLE", step + 1, self.n_outer, {"loss": float(loss.detach())}))
+        with torch.no_grad():
+            return [
+                ((gain * normalize(V, dim=0)).cpu(), bias.detach().cpu())
+                for V, gain, bias in encoders
+            ]
+
+    def _choose_columns(self, arrays: list[NDArray[Any]]) -> None:
+        self._order = torch.arange(self.n_clusters)
+        labels = self._probabilities(arrays).argmax(1)
+        self._order = torch.from_numpy(canonical(labels, self.n_clusters).argsort())
+        self.labels_ = self._probabilities(arrays).argmax(1)
+
+    def predict_proba(self, X: Any) -> NDArray[np.float64]:
+        """Probability of each cluster, the mean over spaces, shape (m, k)."""
+        check_is_fitted(self)
+        return self._probabilities(self._spaces(X, fitting=False))
+
+    def _probabilities(self, arrays: list[NDArray[Any]]) -> NDArray[np.float64]:
+        tau = []
+        parts = zip(arrays, self._scalings, self._means, self._model, strict=True)
+        for array, scaling, mean, (W, bias) in parts:
+            z = scaling.apply(array).double() - mean.double()
+            tau.append((z @ W.double() + bias.double()).softmax(1))
+        mean_tau: NDArray[np.float64] = torch.stack(tau).mean(0)[:, self._order].numpy()
+        return mean_tau
+
+    # ------------------------------------------------------------------ disk
+
+    def _state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
+        tensors = {"order": self._order}
+        for s, (mean, (W, bias)) in enumerate(zip(self._means, self._model, strict=True)):
+            tensors |= {f"{s}.mean": mean, f"{s}.weight": W, f"{s}.bias": bias}
+        scalings = [scaling.to_dict() for scaling in self._scalings]
+        return tensors, {"scalings": scalings, "score": self.score_}
+
+    def _restore(self, tensors: dict[str, Tensor], values: dict[str, Any]) -> None:
+        self._scalings = [Scaling.from_dict(tree) for tree in values["scalings"]]
+        count = range(len(self._scalings))
+        self._means = [tensors[f"{s}.mean"] for s in count]
+        self._model: Any = [(tensors[f"{s}.weight"], tensors[f"{s}.bias"]) for s in count]
+        self._order, self.score_ = tensors["order"], float(values["score"])
+
+
+def _rates(spaces: list[Tensor], given: float | None) -> list[float]:
+    return [_RATE * _WIDTH / space.shape[1] if given is None else given for space in spaces]
+
+
+def _start(space: Tensor, k: int, generator: torch.Generator) -> tuple[Tensor, Tensor, Tensor]:
+    """Initial directions, gains and offsets of a labelling."""
+    d = space.shape[1]
+    V = _uniform((d, k), d, generator).to(space)
+    gain, bias = V.norm(dim=0), _uniform((k,), d, generator).to(space)
+    return V.requires_grad_(), gain.requires_grad_(), bias.requires_grad_()
+
+
+def _classifier(Z: Tensor, k: int, generator: torch.Generator) -> Tensor:
+    return _uniform((Z.shape[1], k), Z.shape[1] - 1, generator).to(Z)
+
+
+def _uniform(shape: tuple[int, ...], width: int, generator: torch.Generator) -> Tensor:
+    """PyTorch's default initialisation of a linear layer with this many inputs."""
+    return torch.rand(shape, generator=generator).mul_(2).sub_(1).div_(math.sqrt(width))

@@ -1,0 +1,186 @@
+"""Every check that scikit-learn has for clusterers, and what the peers with heads add to it."""
+
+import json
+
+import numpy as np
+import pytest
+import torch
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from unbend.baselines import GCC, METHODS, NNM, SCAN, SPICE, TEMI, TURTLE, IMCSwAV, load
+from unbend.metrics import clustering_accuracy
+
+CLASSES = [SCAN, GCC, NNM, IMCSwAV, SPICE, TEMI, TURTLE]
+# Fewer heads and narrower layers: the contract is about behaviour.
+QUICK = {
+    SCAN: {"n_heads": 3},
+    GCC: {"n_heads": 3},
+    NNM: {"n_heads": 3},
+    IMCSwAV: {"hidden": 32},
+    SPICE: {"n_heads": 2, "hidden": 32},
+    TEMI: {"n_heads": 2, "hidden": 32},
+    TURTLE: {"n_outer": 100, "n_folds": 2},
+}
+
+
+@parametrize_with_checks([cls(**QUICK[cls]) for cls in CLASSES])
+@pytest.mark.filterwarnings("ignore:SPICE's last step")
+def test_scikit_learn_contract(estimator, check):
+    check(estimator)
+
+
+def groups(k=4, each=60, d=24, seed=0):
+    """Separated groups of one size in random directions, shuffled."""
+    rng = np.random.default_rng(seed)
+    centres = np.linalg.qr(rng.normal(size=(d, k)))[0].T * 8
+    y = rng.permutation(np.repeat(np.arange(k), each))
+    return (centres[y] + 0.5 * rng.normal(size=(k * each, d))).astype(np.float32), y
+
+
+@pytest.mark.parametrize("cls", CLASSES)
+def test_separated_groups_are_found_without_an_error(cls):
+    """ACC 1.0 on the samples and on new ones; the same seed gives the same labels."""
+    X, y = groups()
+    model = cls(4, random_state=0, **QUICK[cls]).fit(X)
+    assert clustering_accuracy(y, model.labels_) == 1.0
+    new, truth = groups(each=10, seed=0)
+    P = model.predict_proba(new)
+    np.testing.assert_allclose(P.sum(1), 1)
+    assert clustering_accuracy(truth, model.predict(new)) == 1.0
+    again = cls(4, random_state=0, **QUICK[cls]).fit(X)
+    np.testing.assert_array_equal(again.labels_, model.labels_)
+    np.testing.assert_array_equal(again.predict_proba(X), model.predict_proba(X))
+
+
+@pytest.mark.parametrize("cls", CLASSES)
+def test_a_saved_model_predicts_the_same(cls, tmp_path):
+    X, _ = groups()
+    model = cls(4, random_state=0, **QUICK[cls]).fit(X)
+    model.save(tmp_path / "model")
+    back = load(tmp_path / "model")
+    assert type(back) is cls
+    np.testing.assert_array_equal(back.predict_proba(X), model.predict_proba(X))
+    np.testing.assert_array_equal(back.labels_, model.labels_)
+    assert back.get_params()["n_clusters"] == 4
+
+
+def test_a_damaged_file_is_named(tmp_path):
+    X, _ = groups()
+    SCAN(4, random_state=0, n_heads=1).fit(X).save(tmp_path / "model")
+    place = tmp_path / "model" / "model.json"
+    values = json.loads(place.read_text())
+    values["method"] = "KMeans"
+    place.write_text(json.dumps(values))
+    with pytest.raises(ValueError, match=r"not a peer of this version.*KMeans"):
+        load(tmp_path / "model")
+
+
+def test_turtle_takes_several_spaces(tmp_path):
+    """Two spaces of one truth; their number and widths are checked later."""
+    X, y = groups()
+    other = (X @ np.random.default_rng(1).normal(size=(24, 6))) ** 3
+    model = TURTLE(4, random_state=0, n_outer=200, n_folds=2).fit([X, other])
+    assert clustering_accuracy(y, model.labels_) == 1.0
+    assert model.n_features_in_ == 30
+    model.save(tmp_path / "model")
+    np.testing.assert_array_equal(load(tmp_path / "model").predict([X, other]), model.labels_)
+    with pytest.raises(ValueError, match="fitted on 2 spaces, got one"):
+        model.predict(X)
+    with pytest.raises(ValueError, match=r"widths \[24, 6\], got \[6, 24\]"):
+        model.predict([other, X])
+    with pytest.raises(ValueError, match="one row per sample"):
+        TURTLE(4).fit([X, other[:10]])
+
+
+def test_score_is_higher_for_the_labelling_that_can_be_learned():
+    """TURTLE's rule prefers true groups to a random split of them."""
+    from unbend.baselines.heads.generalization import generalization_score
+
+    X, y = groups()
+    good = TURTLE(4, random_state=0, n_outer=200, n_folds=3).fit(X)
+    assert good.score_ == 1.0
+    shuffled = np.random.default_rng(0).permutation(y)
+    assert generalization_score([X], shuffled, 3) < 0.5
+    assert generalization_score([X], np.zeros_like(y), 3) == 0.0
+
+
+def test_consensus_is_the_mean_of_matched_heads():
+    """With heads that agree, it is each of them up to the order of clusters."""
+    X, y = groups()
+    model = SCAN(4, n_heads=4, consensus=True, random_state=0).fit(X)
+    assert clustering_accuracy(y, model.labels_) == 1.0
+    heads = model._heads(model._scaling.apply(X))
+    matched = [P[:, order] for P, order in zip(heads, model._columns, strict=True)]
+    np.testing.assert_allclose(model.predict_proba(X), torch.stack(matched).mean(0))
+
+
+def test_the_chosen_head_has_the_lowest_loss():
+    X, _ = groups()
+    model = SCAN(4, n_heads=5, random_state=0).fit(X)
+    assert model.head_losses_.shape == (5,)
+    assert model.best_head_ == model.head_losses_.argmin()
+    chosen = model._heads(model._scaling.apply(X))[model.best_head_].argmax(1).numpy()
+    assert clustering_accuracy(chosen, model.labels_) == 1.0
+
+
+@pytest.mark.parametrize(
+    ("estimator", "word"),
+    [
+        (SCAN(n_heads=0), "n_heads"),
+        (SCAN(threshold=1.0), "threshold"),
+        (SCAN(consensus="yes"), "consensus"),
+        (SCAN(backbone=3), "backbone"),
+        (GCC(balance=-1), "balance"),
+        (NNM(epochs=0), "epochs"),
+        (IMCSwAV(n_prototypes=1), "n_prototypes"),
+        (IMCSwAV(temperature=0), "temperature"),
+        (SPICE(agreement=2), "agreement"),
+        (SPICE(semi_epochs=-1), "semi_epochs"),
+        (TEMI(beta=0), "beta"),
+        (TEMI(momentum=1), "momentum"),
+        (TURTLE(n_inner=0), "n_inner"),
+        (TURTLE(inner_lr=0), "inner_lr"),
+    ],
+)
+def test_bad_parameters_are_named_with_a_remedy(estimator, word):
+    with pytest.raises(ValueError, match=f"`{word}` of {type(estimator).__name__} must be .*got"):
+        estimator.fit(np.eye(4))
+
+
+@pytest.mark.parametrize("cls", CLASSES)
+def test_images_without_a_backbone_are_refused(cls):
+    with pytest.raises(ValueError, match=r"takes embeddings \(n, d\)"):
+        cls(2).fit(np.random.default_rng(0).random((10, 8, 8)))
+
+
+def test_a_backbone_is_refused_for_vectors(tmp_path):
+    with pytest.raises(
+        ValueError, match="`backbone` of SCAN is for images, got vectors of width 3"
+    ):
+        SCAN(2, backbone=tmp_path).fit(np.random.default_rng(0).normal(size=(10, 3)))
+
+
+def test_a_failed_fit_leaves_the_model_as_it_was():
+    X, _ = groups()
+    model = SCAN(4, n_heads=1, random_state=0).fit(X)
+    before = model.predict(X)
+    with pytest.raises(ValueError, match="n_clusters=500"):
+        model.set_params(n_clusters=500).fit(X)
+    model.set_params(n_clusters=4)
+    np.testing.assert_array_equal(model.predict(X), before)
+
+
+def test_self_labelling_is_left_out_where_nobody_is_sure():
+    """The surrogate on embeddings runs where samples are sure, and warns where none is."""
+    X, y = groups()
+    model = SCAN(4, n_heads=1, self_label_epochs=5, threshold=0.9, random_state=0).fit(X)
+    assert {row["stage"] for row in model.history_} == {"SCAN", "self-labelling"}
+    assert clustering_accuracy(y, model.labels_) == 1.0
+    unsure = SCAN(4, n_heads=1, lr=1e-9, self_label_epochs=5, threshold=0.999, random_state=0)
+    with pytest.warns(UserWarning, match="self-labelling is left out"):
+        unsure.fit(X)
+
+
+def test_registry_names_every_class():
+    for name in ("scan", "gcc", "nnm", "imc-swav", "spice", "temi", "turtle"):
+        assert type(METHODS[name](3, random_state=1)) in CLASSES

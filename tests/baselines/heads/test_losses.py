@@ -1,0 +1,261 @@
+"""Losses of the heads against loops in float64: value, gradient, and the least value there is."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from tests.oracles import heads as oracle
+
+from unbend.baselines.heads.gcc import assignment_loss, graph_contrast
+from unbend.baselines.heads.imc import information_loss, logit_excess
+from unbend.baselines.heads.losses import class_contrast, consistency, marginal_entropy
+from unbend.baselines.heads.nnm import nnm_loss
+from unbend.baselines.heads.scan import scan_loss
+from unbend.baselines.heads.self_labels import confident_loss
+from unbend.baselines.heads.spice import double_softmax_loss, fixmatch_loss
+from unbend.baselines.heads.temi import pair_weights, temi_loss
+from unbend.baselines.heads.turtle import fit_classifiers, outer_loss
+
+B, K = 7, 3
+FLOOR = math.log(1 + (K - 1) / math.e)  # of cross entropy to the identity of cosines in [0, 1]
+
+
+def logits(*shape, seed=0):
+    generator = torch.Generator().manual_seed(seed)
+    return 2 * torch.randn(*shape, generator=generator, dtype=torch.float64)
+
+
+def some(n, *, seed=0, k=K):
+    """n different tables of logits (B, k)."""
+    return [logits(B, k, seed=seed + i) for i in range(n)]
+
+
+def check(ours, truth, inputs):
+    """Value, and gradient in every input against central differences of the oracle.
+
+    ``ours`` gets logits with a dimension of heads, ``truth`` gets plain tables; two heads with
+    the same logits must both give the oracle's value.
+    """
+    stacked = [torch.stack([x, x]).requires_grad_() for x in inputs]
+    losses = ours(*stacked)
+    value = truth(*(x.numpy() for x in inputs))
+    assert losses.detach().numpy() == pytest.approx([value, value], rel=1e-10)
+    gradients = torch.autograd.grad(losses[0], stacked, allow_unused=True)
+    step = 1e-6
+    for i, gradient in enumerate(gradients):
+        if gradient is None or not gradient.abs().any():
+            continue  # a constant of the loss
+        direction = logits(*inputs[i].shape, seed=99)
+        ends = []
+        for sign in (1, -1):
+            moved = [x.numpy() for x in inputs]
+            moved[i] = (inputs[i] + sign * step * direction).numpy()
+            ends.append(truth(*moved))
+        slope = (ends[0] - ends[1]) / (2 * step)
+        assert float((gradient[0] * direction).sum()) == pytest.approx(slope, rel=1e-5, abs=1e-8)
+        assert not gradient[1].any()  # heads share nothing
+
+
+def soft(x):
+    e = np.exp(x - x.max(-1, keepdims=True))
+    return e / e.sum(-1, keepdims=True)
+
+
+def test_scan_is_the_formula():
+    check(
+        lambda a, b: scan_loss(a.log_softmax(-1), b.log_softmax(-1), 5.0),
+        lambda a, b: oracle.scan_oracle(soft(a), soft(b), 5.0),
+        some(2),
+    )
+
+
+def test_assignment_loss_is_the_formula():
+    check(
+        lambda a, b: assignment_loss(a.log_softmax(-1), b.log_softmax(-1), 2.0),
+        lambda a, b: oracle.assignment_oracle(soft(a), soft(b), 2.0),
+        some(2),
+    )
+
+
+def test_nnm_is_the_formula():
+    """The stored probabilities are constant: their gradient is none."""
+    inputs = some(5)
+
+    def truth(*tables):
+        return oracle.nnm_oracle(*(soft(x) for x in tables), 5.0)
+
+    check(lambda *x: nnm_loss(*(t.log_softmax(-1) for t in x), 5.0), truth, inputs)
+    stored = inputs[4].clone().requires_grad_()
+    loss = nnm_loss(*(t.log_softmax(-1) for t in [*inputs[:4], stored]), 5.0)
+    assert not loss.requires_grad
+
+
+def test_information_is_the_formula():
+    U = logits(B, 5, seed=7).softmax(1)
+    check(
+        lambda a: information_loss(a.softmax(-1), U, 4.0),
+        lambda a: oracle.information_oracle(soft(a), U.numpy(), 4.0),
+        some(1),
+    )
+
+
+def test_temi_is_the_formula():
+    """Only the student has a gradient."""
+    prior, weights = logits(K, seed=5).softmax(0), logits(B, seed=6).sigmoid()
+
+    def ours(s, t):
+        log_prior = prior.log().expand(2, 1, K)
+        return temi_loss(s.log_softmax(-1), t.log_softmax(-1), log_prior, weights, 0.6)
+
+    check(
+        ours,
+        lambda s, t: oracle.temi_oracle(soft(s), soft(t), prior.numpy(), weights.numpy(), 0.6),
+        some(2),
+    )
+    teacher = logits(2, B, K).requires_grad_()
+    loss = ours(logits(2, B, K), teacher)
+    assert not loss.requires_grad
+
+
+def test_pair_weights_are_the_mean_agreement_of_all_heads():
+    q_x, q_y = logits(2, B, K).softmax(-1), logits(2, B, K, seed=1).softmax(-1)
+    expected = [np.mean([sum(q_x[h, i] * q_y[h, i]) for h in range(2)]) for i in range(B)]
+    np.testing.assert_allclose(pair_weights(q_x, q_y), expected, rtol=1e-12)
+
+
+def test_double_softmax_is_the_formula():
+    labels = (logits(B, K, seed=8) > 0).double()
+    check(
+        lambda a: double_softmax_loss(a.softmax(-1), labels.expand(2, B, K)),
+        lambda a: oracle.double_softmax_oracle(soft(a), labels.numpy()),
+        some(1),
+    )
+
+
+def test_confident_loss_is_the_formula():
+    """The threshold lets some samples through; nothing reaches the plain probabilities."""
+    inputs = some(2)
+    sure = int((inputs[1].softmax(-1).amax(-1) > 0.8).sum())
+    assert 0 < sure < B
+    check(
+        lambda s, p: confident_loss(s.log_softmax(-1), p.softmax(-1), 0.8),
+        lambda s, p: oracle.confident_oracle(soft(s), soft(p), 0.8),
+        inputs,
+    )
+    assert float(confident_loss(inputs[0][None], torch.full((1, B, K), 1 / K), 0.9)) == 0
+
+
+def test_fixmatch_is_the_formula():
+    labels = torch.eye(K, dtype=torch.float64)[torch.arange(B) % K]
+    check(
+        lambda a, w, s: fixmatch_loss(
+            a.log_softmax(-1), labels, w.log_softmax(-1), s.log_softmax(-1), 0.8
+        ),
+        lambda a, w, s: oracle.fixmatch_oracle(soft(a), labels.numpy(), soft(w), soft(s), 0.8),
+        some(3, seed=1),
+    )
+
+
+def test_graph_contrast_is_the_formula():
+    positive = torch.eye(B, dtype=torch.bool)
+    positive[0, 1] = positive[1, 0] = positive[2, 5] = positive[5, 2] = True
+    degree = torch.tensor([2.0, 5, 1, 1, 1, 3, 1], dtype=torch.float64)
+    Z = [torch.nn.functional.normalize(x, dim=1) for x in some(2)]
+    one, other = (z.clone().requires_grad_() for z in Z)
+    loss = graph_contrast(one, other, positive, degree, 0.5)
+
+    def truth(a, b):
+        return oracle.graph_contrast_oracle(a, b, positive.tolist(), degree.tolist(), 0.5)
+
+    assert float(loss.detach()) == pytest.approx(truth(*(z.numpy() for z in Z)), rel=1e-10)
+    (gradient,) = torch.autograd.grad(loss, one)
+    direction = logits(B, K, seed=3)
+    ends = [truth((Z[0] + s * 1e-6 * direction).numpy(), Z[1].numpy()) for s in (1, -1)]
+    slope = (ends[0] - ends[1]) / 2e-6
+    assert float((gradient * direction).sum()) == pytest.approx(slope, rel=1e-5)
+
+
+def test_turtle_outer_loss_is_the_formula():
+    """Two spaces; the gradient is that of the labels alone."""
+    tables, classifiers = some(2), some(2, seed=10)
+    leaves = [t.clone().requires_grad_() for t in tables]
+    loss = outer_loss(classifiers, [t.softmax(1) for t in leaves], 10.0)
+
+    def truth(a, b):
+        return oracle.turtle_oracle([c.numpy() for c in classifiers], [soft(a), soft(b)], 10.0)
+
+    assert float(loss.detach()) == pytest.approx(truth(*(t.numpy() for t in tables)), rel=1e-10)
+    gradient = torch.autograd.grad(loss, leaves[0])[0]
+    direction = logits(B, K, seed=4)
+    ends = [truth((tables[0] + s * 1e-6 * direction).numpy(), tables[1].numpy()) for s in (1, -1)]
+    assert float((gradient * direction).sum()) == pytest.approx(
+        (ends[0] - ends[1]) / 2e-6, rel=1e-5
+    )
+
+
+def test_turtle_classifiers_are_those_of_autograd():
+    """The gradient that is written out, against torch's own Adam on the cross entropy."""
+    Z, target = logits(20, 4), logits(20, K, seed=1).softmax(1)
+    start = 0.1 * logits(4, K, seed=2)
+    (ours,) = fit_classifiers([Z], target, [start.clone()], 10, [1e-2])
+    W = start.clone().requires_grad_()
+    optimizer = torch.optim.Adam([W], 1e-2)
+    for _ in range(10):
+        optimizer.zero_grad()
+        torch.nn.functional.cross_entropy(Z @ W, target).backward()
+        optimizer.step()
+    torch.testing.assert_close(ours, W.detach(), rtol=1e-9, atol=1e-12)
+
+
+# ------------------------------------------------------------------ known optima
+
+
+def certain(n_each=4):
+    """One-hot probabilities of K clusters of one size, as logarithms."""
+    P = torch.eye(K, dtype=torch.float64).repeat_interleave(n_each, 0)
+    return P, P.clamp_min(1e-300).log()
+
+
+def test_optimum_of_each_loss_is_at_equal_certain_clusters():
+    """The least values that the docstrings state; anything else costs more."""
+    P, log_p = certain()
+    U = torch.eye(2 * K, dtype=torch.float64).repeat_interleave(2, 0)
+    uniform = torch.full_like(P, 1 / K)
+    assert float(scan_loss(log_p, log_p, 5.0)) == pytest.approx(-5 * math.log(K))
+    assert float(assignment_loss(log_p, log_p, 2.0)) == pytest.approx(FLOOR)
+    four = [log_p] * 4
+    assert float(nnm_loss(*four, None, 5.0)) == pytest.approx(FLOOR - 5 * math.log(K))
+    assert float(nnm_loss(*four, log_p, 5.0)) == pytest.approx(2 * FLOOR - 5 * math.log(K))
+    assert float(information_loss(P, U, 4.0)) == pytest.approx(-4 * math.log(K))
+    assert float(double_softmax_loss(P, P)) == pytest.approx(FLOOR)
+    assert float(outer_loss([1e3 * P], [P], 10.0)) == pytest.approx(-10 * math.log(K))
+    for seed in range(5):
+        other = logits(len(P), K, seed=seed)
+        assert float(scan_loss(other.log_softmax(1), other.log_softmax(1), 5.0)) > -5 * math.log(K)
+        assert float(assignment_loss(other.log_softmax(1), other.log_softmax(1), 2.0)) > FLOOR
+        assert float(information_loss(other.softmax(1), U, 4.0)) > -4 * math.log(K)
+    assert float(information_loss(uniform, U, 4.0)) == pytest.approx(-3 * math.log(K))
+
+
+def test_temi_of_equal_certain_clusters_is_minus_log_k():
+    """With prior 1/k and β = 1: the mutual information of k equal clusters, log k nats."""
+    P, log_p = certain()
+    prior = torch.full((1, 1, K), -math.log(K), dtype=torch.float64)
+    loss = temi_loss(log_p[None], log_p[None], prior, torch.ones(len(P)), 1.0)
+    assert float(loss) == pytest.approx(-math.log(K))
+
+
+def test_terms_are_safe_at_the_corners():
+    """Disjoint certain pairs and empty clusters give finite values and gradients."""
+    a = torch.tensor([[500.0, -500.0, -500.0]] * 4).requires_grad_()
+    b = torch.tensor([[-500.0, 500.0, -500.0]] * 4)
+    loss = consistency(a.log_softmax(1), b.log_softmax(1)) + class_contrast(
+        a.softmax(1), b.softmax(1)
+    )
+    loss = loss - marginal_entropy(a.softmax(1))
+    (gradient,) = torch.autograd.grad(loss, a)
+    assert torch.isfinite(loss)
+    assert torch.isfinite(gradient).all()
+    assert gradient.abs().sum() > 0
+    assert float(logit_excess(torch.tensor([[6.0, -7.0, 1.0]]), 5.0)) == 3.0
