@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from unbend.config import PRESETS
-from unbend.data import load_named
 from unbend.experiments.problem import Problem
+from unbend.sources import load_named
 
 TINY = {
     "network.backbone": "convnet",
@@ -15,6 +15,8 @@ TINY = {
     "views.n_neighbors": 3,
     "pretrain.epochs": 1,
     "pretrain.min_steps": 3,
+    "stage2.eta": 0.175,
+    "labels.join": "codes",
     "stage2.epochs": 2,
     "stage2.min_steps": 2,
     "stage2.batch_size": 60,

@@ -7,11 +7,11 @@ import pytest
 from sklearn.datasets import make_blobs
 
 from unbend.baselines import KMeans
-from unbend.experiments import benchmark_cells
-from unbend.experiments.benchmark import parse_method, run
-from unbend.experiments.benchmark_cells import Cell, Outcome, _reason
-from unbend.experiments.benchmark_plot import draw
-from unbend.experiments.cell import fit_labels, main
+from unbend.experiments.benchmark import cells as benchmark_cells
+from unbend.experiments.benchmark.cells import Cell, CellResult, _reason
+from unbend.experiments.benchmark.plot import draw
+from unbend.experiments.benchmark.run import parse_method, run
+from unbend.experiments.benchmark.worker import fit_labels, main
 from unbend.metrics import chance_scores, clustering_scores
 
 
@@ -35,7 +35,7 @@ def _fake(outcome_of, calls):
 def _score(cell, samples):
     pred = np.random.default_rng(cell.seed).integers(3, size=len(samples.y))
     sizes = tuple(np.bincount(pred).tolist())
-    return Outcome(clustering_scores(samples.y, pred), 0.5 + cell.seed, 10**8, sizes)
+    return CellResult(clustering_scores(samples.y, pred), 0.5 + cell.seed, 10**8, sizes)
 
 
 def test_real_cells_score_what_the_methods_give_and_a_failure_leaves_the_rest(blobs, tmp_path):
@@ -64,7 +64,7 @@ def test_a_second_run_does_only_what_is_missing(blobs, tmp_path, monkeypatch):
 
     def outcome(cell, samples):
         if cell.method == "tsc" and broken[0]:
-            return Outcome(None, reason="ValueError: a | b")
+            return CellResult(None, reason="ValueError: a | b")
         return _score(cell, samples)
 
     monkeypatch.setattr(benchmark_cells, "_run", _fake(outcome, calls))
@@ -94,6 +94,34 @@ def test_a_second_run_does_only_what_is_missing(blobs, tmp_path, monkeypatch):
     chance = chance_scores(y, np.random.default_rng(0).integers(3, size=80))
     assert third.rows[-1][1].startswith("chance")
     assert abs(float(third.rows[-1][3]) - chance.acc) < 0.05
+
+
+def test_other_code_is_another_cell(blobs, tmp_path, monkeypatch):
+    """An old number never gets the stamp of a new commit."""
+    spec, _, _ = blobs
+    calls, commits = [], []
+    monkeypatch.setattr(benchmark_cells, "_run", _fake(_score, calls))
+    for code in ("old", "old", "new"):
+        monkeypatch.setattr(benchmark_cells, "code_hash", lambda *rooms, code=code: code)
+        monkeypatch.setattr(benchmark_cells, "origin", lambda code=code: code)
+        run(["kmeans"], [spec], seeds=1, out=tmp_path / "out", verbose=False)
+    cells = (tmp_path / "out" / "cells").iterdir()
+    commits = sorted(json.loads(cell.read_text())["commit"] for cell in cells)
+    assert len(calls) == 2
+    assert commits == ["new", "old"]
+
+
+def test_a_cell_edited_by_hand_is_run_again(blobs, tmp_path, monkeypatch):
+    spec, _, _ = blobs
+    calls = []
+    monkeypatch.setattr(benchmark_cells, "_run", _fake(_score, calls))
+    for _ in range(2):
+        run(["kmeans"], [spec], seeds=1, out=tmp_path / "out", verbose=False)
+        (cell,) = (tmp_path / "out" / "cells").iterdir()
+        tree = json.loads(cell.read_text())
+        tree["scores"]["acc"] = 1.0
+        cell.write_text(json.dumps(tree))
+    assert len(calls) == 2
 
 
 def test_changed_samples_are_other_cells(blobs, tmp_path, monkeypatch):
@@ -191,8 +219,8 @@ def test_keys_tell_every_setting_apart():
 def test_picture_shows_every_method_chance_and_failures():
     """Two methods, one failed."""
     y, pred = np.repeat([0, 1], 10), np.tile([0, 1], 10)
-    good = Outcome(clustering_scores(y, pred), 2.0, 10**8, (10, 10))
-    found = {"kmeans": [good, good], "ensc": [Outcome(None, reason="no")]}
+    good = CellResult(clustering_scores(y, pred), 2.0, 10**8, (10, 10))
+    found = {"kmeans": [good, good], "ensc": [CellResult(None, reason="no")]}
     figure = draw([("blobs", found, chance_scores(y, pred))])
     left, right = figure.axes
     assert [text.get_text() for text in left.get_yticklabels()] == ["kmeans", "ensc"]

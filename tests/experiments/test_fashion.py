@@ -5,9 +5,9 @@ from dataclasses import replace
 import pytest
 
 from unbend.config import PRESETS
-from unbend.data.named.registry import NAMED_SETS
-from unbend.experiments import fashion, lab, stages
+from unbend.experiments import fashion, runner, stages
 from unbend.experiments.problem import open_problem
+from unbend.sources.named.registry import NAMED_SETS
 
 
 @pytest.fixture
@@ -34,7 +34,7 @@ def test_mlc_and_its_peers_each_have_a_row_over_seeds(small_fashion, tmp_path):
 def test_the_second_row_scores_every_second_image(tiny):
     labels = tiny.y.copy()
     labels[::2] = 0  # the others are wrong
-    cells = fashion._unseen(tiny, [lab.Found(labels, tiny.X, 0.0)])
+    cells = fashion._unseen(tiny, [runner.RunResult(labels, tiny.X, 0.0)])
     assert cells[:2] == ["1.000", "1.000"]
 
 
@@ -45,13 +45,13 @@ def test_a_second_run_takes_what_the_first_has_done(small_fashion, monkeypatch):
         raise AssertionError("this was done before")
 
     monkeypatch.setattr(stages, "solve", again)
-    monkeypatch.setattr(lab.baselines.KMeans, "fit", again)
+    monkeypatch.setattr(runner.baselines.KMeans, "fit", again)
     assert fashion.run(seeds=1, verbose=False).rows == first.rows
 
 
 def test_settings_are_those_of_the_preset_but_for_a_few(monkeypatch):
-    def few(shelf, split):
-        digits = NAMED_SETS["digits"].load(shelf, "all")
+    def few(store, split):
+        digits = NAMED_SETS["digits"].load(store, "all")
         return digits[0][:400], digits[1][:400]
 
     recipe = replace(NAMED_SETS["fashion-mnist"], load=few)

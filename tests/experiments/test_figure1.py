@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from unbend.experiments import EXPERIMENTS, experiment, figure1
+from unbend.experiments import EXPERIMENTS, experiment
+from unbend.experiments.paper import figure1
 
 
 @pytest.fixture(scope="module")

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from unbend.experiments import figure2, figure3, figure5
-from unbend.experiments.lab import Lab
-from unbend.experiments.trajectory import trajectory
+from unbend.experiments.paper import figure2, figure3, figure5
+from unbend.experiments.paper.trajectory import trajectory
+from unbend.experiments.runner import Runner
 from unbend.metrics import numerical_rank
 
 
@@ -18,7 +18,7 @@ def on_tiny(tiny, monkeypatch):
 
 def test_trajectory_has_a_row_of_ranks_per_epoch(tiny):
     """Before the first epoch and after each; the last one is of the final features."""
-    found = trajectory(Lab(tiny), 0)
+    found = trajectory(Runner(tiny), 0)
     assert found.ranks.shape == (tiny.config.stage2.epochs + 1, 4)
     assert found.ranks[0, 0] == numerical_rank(found.Z_before)
     assert found.ranks[-1, 0] == numerical_rank(found.Z)
@@ -30,7 +30,7 @@ def test_figure3(on_tiny, tmp_path):
     table = figure3.run(out=tmp_path, verbose=False)
     assert {row[0] for row in table.rows} >= {"R", "R_c", "ΔR", "rank of all features"}
     assert (tmp_path / "figure3.png").stat().st_size > 10_000
-    assert len(figure3.draw(on_tiny, trajectory(Lab(on_tiny), 0)).axes) == 5
+    assert len(figure3.draw(on_tiny, trajectory(Runner(on_tiny), 0)).axes) == 5
 
 
 def test_figure2(on_tiny, tmp_path):

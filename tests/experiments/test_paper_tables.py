@@ -2,13 +2,14 @@
 
 import csv
 import json
+import sys
 
 import numpy as np
 import pytest
 
-from unbend.experiments import experiment, lab, stages
-from unbend.experiments.lab import NO_VIEWS, Found, Lab
-from unbend.experiments.problem import halve_odd_classes, open_problem, pairs_of_digits, seeds_of
+from unbend.experiments import experiment, runner, stages
+from unbend.experiments.problem import make_imbalanced, open_problem, pairs_of_digits, seeds_of
+from unbend.experiments.runner import NO_VIEWS, Runner, RunResult
 
 SCORED = ("table2", "table3", "table6", "table7", "table8")
 
@@ -16,27 +17,24 @@ SCORED = ("table2", "table3", "table6", "table7", "table8")
 @pytest.fixture
 def perfect(monkeypatch, tiny):
     """Every method finds the true classes, except NMCE, which is off by a tenth of them."""
-    import unbend.experiments
-
     for name in (*SCORED, "table4"):
-        module = __import__(f"unbend.experiments.{name}", fromlist=["run"])
+        module = sys.modules[experiment(name).__module__]
         if hasattr(module, "open_problem"):
             monkeypatch.setattr(module, "open_problem", lambda *a, **k: tiny)
 
     def truth(self, *args, **kwargs):
-        return Found(self.problem.y.copy(), np.eye(len(self.problem.y)), 1.5)
+        return RunResult(self.problem.y.copy(), np.eye(len(self.problem.y)), 1.5)
 
     def nearly(self, name, seed, **kwargs):
         labels = self.problem.y.copy()
         if name == "NMCE":
             labels[: 12 * seed] = (labels[: 12 * seed] + 1) % 3
-        return Found(labels, np.eye(len(labels)), 2.5)
+        return RunResult(labels, np.eye(len(labels)), 2.5)
 
-    monkeypatch.setattr(Lab, "mlc", truth)
-    monkeypatch.setattr(Lab, "classic", truth)
-    monkeypatch.setattr(Lab, "features", lambda self, seed: np.eye(len(self.problem.y)))
-    monkeypatch.setattr(Lab, "peer", nearly)
-    assert unbend.experiments  # the registry is imported before it is patched
+    monkeypatch.setattr(Runner, "mlc", truth)
+    monkeypatch.setattr(Runner, "classic", truth)
+    monkeypatch.setattr(Runner, "features", lambda self, seed: np.eye(len(self.problem.y)))
+    monkeypatch.setattr(Runner, "peer", nearly)
 
 
 @pytest.mark.parametrize("name", SCORED)
@@ -74,9 +72,9 @@ def test_table2_chooses_by_the_true_labels_only_where_it_says_so(perfect, monkey
         wrong = 60 if not params else {3: 40, 5: 12}.get(params.get("n_nonzero"), 48)
         wrong = 24 if params.get("gamma") == 50 and params["l1_ratio"] == 0.95 else wrong
         labels[:wrong] = (labels[:wrong] + 1) % 3
-        return Found(labels, X, 1.0)
+        return RunResult(labels, X, 1.0)
 
-    monkeypatch.setattr(Lab, "classic", classic)
+    monkeypatch.setattr(Runner, "classic", classic)
     table = experiment("table2")(seeds=3, verbose=False)
     rows = {(row[0], row[1], row[2]): row[3:] for row in table.rows}
     assert rows["EnSC", "Z_TCR", "defaults"][0] == "0.667 ± 0.000"
@@ -120,9 +118,9 @@ def test_table7_says_what_shows(perfect, monkeypatch):
         wrong = 12 * (seed + 1) if random_start else 3 if changes else 0
         wrong = 6 if changes is None and not random_start and seed == 1 else wrong
         labels[:wrong] = (labels[:wrong] + 1) % 3
-        return Found(labels, np.eye(len(labels)), 1.0)
+        return RunResult(labels, np.eye(len(labels)), 1.0)
 
-    monkeypatch.setattr(Lab, "mlc", mlc)
+    monkeypatch.setattr(Runner, "mlc", mlc)
     notes = experiment("table7")(seeds=3, verbose=False).notes
     assert notes[0].startswith("Stage 1 above a random start: shows (+0.183")
     assert notes[1].startswith("Stage 2 above EnSC: does not show (-0.017")
@@ -131,7 +129,7 @@ def test_table7_says_what_shows(perfect, monkeypatch):
 
 def test_the_reverse_of_an_effect_is_said():
     """Numbers that contradict a claim are not called missing evidence."""
-    from unbend.experiments.tables import effect
+    from unbend.metrics.tables import effect
 
     assert (
         effect("up", [0.1, 0.2], [0.5, 0.6])
@@ -143,29 +141,27 @@ def test_the_reverse_of_an_effect_is_said():
 def test_stage_1_runs_once_per_seed(tiny, monkeypatch):
     """Whoever asks second gets the network from the disk, bit by bit, and other seeds another."""
     calls = []
-    true_solve = stages.solve
-    monkeypatch.setattr(
-        stages, "solve", lambda *a, **k: calls.append(k["seed"]) or true_solve(*a, **k)
-    )
-    first = Lab(tiny).features(0)
-    assert np.array_equal(first, Lab(tiny).features(0))
-    assert not np.array_equal(first, Lab(tiny).features(1))
+    begin = stages.begin
+    monkeypatch.setattr(stages, "begin", lambda *a, **k: calls.append(k["seed"]) or begin(*a, **k))
+    first = Runner(tiny).features(0)
+    assert np.array_equal(first, Runner(tiny).features(0))
+    assert not np.array_equal(first, Runner(tiny).features(1))
     assert calls == [0, 1]
-    Lab(tiny, cached=False).start(0)
+    Runner(tiny, cached=False).stage1(0)
     assert calls == [0, 1, 0]
 
 
 def test_stage_1_is_laid_out_in_memory_as_it_is_read(tiny):
     """Another order of the weights rounds otherwise, and rounding is another key of the cache."""
-    fresh, read = (Lab(tiny).start(0).network.state_dict() for _ in range(2))
+    fresh, read = (Runner(tiny).stage1(0).network.state_dict() for _ in range(2))
     assert fresh.keys() == read.keys()
     assert all(fresh[name].stride() == read[name].stride() for name in fresh)
 
 
 def test_shared_stages_are_algorithm_1(tiny):
     """Stage 2 from the shared network changes the features, keeps the backbone, gives k labels."""
-    work = Lab(tiny)
-    start = work.start(0).network
+    work = Runner(tiny)
+    start = work.stage1(0).network
     before = {k: v.clone() for k, v in start.state_dict().items()}
     found = work.mlc(0)
     assert set(found.labels) == {0, 1, 2}
@@ -185,30 +181,29 @@ def test_the_tables_run_what_users_run(tiny, random_start):
     from unbend import MLC
     from unbend.config import PRESETS
 
-    settings = lab._differences(tiny.config.to_dict(), PRESETS["images"].to_dict())
+    settings = runner._differences(tiny.config.to_dict(), PRESETS["images"].to_dict())
     method = "none" if random_start else None
     model = MLC(3, random_state=4, pretrain=method, settings=settings).fit(tiny.X)
-    Lab(tiny).start(4)
-    found = Lab(tiny).mlc(4, random_start=random_start)
+    Runner(tiny).stage1(4)
+    found = Runner(tiny).mlc(4, random_start=random_start)
     assert np.array_equal(found.labels, model.labels_)
     assert np.array_equal(found.Z, model.transform(tiny.X).astype(np.float32))
 
 
 def test_a_start_and_checkpoints_exclude_each_other(tiny, tmp_path):
     """A checkpoint would be of another run."""
-    from unbend.algorithm import solve
-    from unbend.data import prepare
+    from unbend.begin import begin
     from unbend.devices import make_fabric
+    from unbend.samples import prepare
     from unbend.training import Checkpoints
 
     with pytest.raises(ValueError, match="checkpoints or a start, not both"):
-        solve(
+        begin(
             prepare(tiny.X)[0],
-            3,
             tiny.config,
             seed=0,
             fabric=make_fabric("cpu"),
-            start=Lab(tiny).start(0).network,
+            start=Runner(tiny).stage1(0).network,
             checkpoints=Checkpoints(tmp_path / "c"),
         )
 
@@ -233,7 +228,7 @@ def test_other_code_does_the_work_again(tiny, monkeypatch):
 
 def test_the_hash_of_the_code_is_of_names_and_contents(tmp_path, monkeypatch):
     """A changed byte, a new file or another name gives another hash; the rest does not count."""
-    from unbend.experiments import provenance
+    from unbend.disk import provenance
 
     home = tmp_path / "unbend"
     (home / "room").mkdir(parents=True)
@@ -257,7 +252,7 @@ def test_no_views_means_the_sample_itself(tiny):
     """Without augmentation the only view is the sample, to the bit of float32."""
     import torch
 
-    from unbend.data import ViewSampler, prepare
+    from unbend.samples import ViewSampler, prepare
 
     samples, _ = prepare(tiny.X)
     config = tiny.config.override(NO_VIEWS).views
@@ -268,14 +263,14 @@ def test_no_views_means_the_sample_itself(tiny):
 @pytest.mark.parametrize("name", ["NMCE", "CPP", "PRODSC"])
 def test_peers_start_from_the_same_network(tiny, name):
     """The peer's backbone is stage 1's: nothing but its own stage was trained."""
-    found = Lab(tiny).peer(name, 0)
+    found = Runner(tiny).peer(name, 0)
     assert found.labels.shape == (120,)
     assert found.Z.shape == (120, 8)
 
 
 def test_table5_measures_every_stage(tiny, monkeypatch):
     """Stage 1 and 2 take time and the total is their sum."""
-    from unbend.experiments import table5
+    from unbend.experiments.paper import table5
 
     monkeypatch.setattr(table5, "open_problem", lambda *a, **k: tiny)
     table = table5.run(seeds=1, verbose=False)
@@ -286,7 +281,7 @@ def test_table5_measures_every_stage(tiny, monkeypatch):
 
 def test_half_of_every_other_class_is_removed(tiny):
     """Classes 1, 3, ... lose half; the rest is untouched, and so is the order."""
-    reduced = halve_odd_classes(tiny)
+    reduced = make_imbalanced(tiny)
     assert np.bincount(reduced.y).tolist() == [40, 20, 40]
     assert reduced.fingerprint != tiny.fingerprint
     assert (np.diff(reduced.y) >= 0).all()
@@ -316,15 +311,15 @@ def test_wrong_calls_are_named():
 
 
 def test_an_encoder_brings_its_preset(monkeypatch):
-    """As MLC does: what an encoder gives are embeddings, whatever the scale."""
+    """As MLC does: what an encoder gives are vectors, with MLC's own stage 2."""
     from unbend.config import PRESETS
     from unbend.experiments import problem as module
 
     monkeypatch.setattr(module, "_embed", lambda X, source: np.zeros((len(X), 16), np.float32))
     for scale in ("small", "full"):
         found = open_problem("digits", "folder/lite0", scale=scale, limit=100)
-        assert found.config.preset == "embeddings"
-        assert found.config.stage2 == PRESETS["embeddings"].stage2
+        assert found.config.preset == "vectors"
+        assert found.config.stage2 == PRESETS["vectors"].stage2
         assert found.name == "digits seen by lite0"
 
 
@@ -372,13 +367,13 @@ def test_settings_of_the_problem_reach_the_peer(tiny):
     """Dotted differences rebuild the config from its preset."""
     from unbend.config import PRESETS
 
-    changes = lab._differences(tiny.config.to_dict(), PRESETS["images"].to_dict())
+    changes = runner._differences(tiny.config.to_dict(), PRESETS["images"].to_dict())
     assert PRESETS["images"].override(changes) == tiny.config
 
 
 def test_the_command_is_what_one_types(monkeypatch):
     """By its script or as a module, unbend is unbend; another module is not."""
-    from unbend.experiments.provenance import command_line
+    from unbend.disk.provenance import command_line
 
     for program in ("/a/bin/unbend", "/a/src/unbend/__main__.py"):
         monkeypatch.setattr("sys.argv", [program, "reproduce", "table2", "-o", "my dir"])

@@ -1,10 +1,11 @@
 import numpy as np
 import pytest
 
-from unbend.data import load_named, prepare
 from unbend.experiments import pretraining
 from unbend.experiments.pretraining import CONFIGS, run
 from unbend.metrics import knn_accuracy
+from unbend.samples import prepare
+from unbend.sources import load_named
 
 TINY = {
     "network.width": 4,

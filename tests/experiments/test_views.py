@@ -7,7 +7,7 @@ import pytest
 
 from unbend.config import PRESETS
 from unbend.estimator import MLC
-from unbend.experiments.views import BOTH, CACHED, LIVE, NEIGHBORS, Lab, run
+from unbend.experiments.views import BOTH, CACHED, LIVE, NEIGHBORS, ViewRunner, run
 from unbend.networks import load_encoder
 
 SETTINGS = {
@@ -18,6 +18,8 @@ SETTINGS = {
     "pretrain.epochs": 1,
     "pretrain.min_steps": 4,
     "pretrain.batch_size": 40,
+    "stage2.eta": 0.1,
+    "stage2.min_steps": 0,
     "stage2.max_steps": 4,
     "stage2.batch_size": 40,
 }
@@ -30,9 +32,9 @@ def quarters(batch):
 
 
 @pytest.fixture
-def lab(tiny):
-    config = PRESETS["embeddings"].override(SETTINGS)
-    return Lab(replace(tiny, config=config), load_encoder(quarters, device="cpu"))
+def runner(tiny):
+    config = PRESETS["vectors"].override(SETTINGS)
+    return ViewRunner(replace(tiny, config=config), load_encoder(quarters, device="cpu"))
 
 
 @pytest.mark.parametrize(
@@ -44,30 +46,30 @@ def lab(tiny):
         (LIVE._replace(stage1="live"), "live", 0),
     ],
 )
-def test_a_mode_is_mlc_with_these_views(lab, mode, source, n_neighbors):
-    found = lab.mlc(mode, seed=1)
+def test_a_mode_is_mlc_with_these_views(runner, mode, source, n_neighbors):
+    found = runner.mlc(mode, seed=1)
     settings = {**SETTINGS, "views.n_neighbors": n_neighbors}
     model = MLC(
         3, encoder=quarters, views=source, settings=settings, random_state=1, cache_dir=None
-    ).fit(lab.problem.X)
+    ).fit(runner.problem.X)
     assert np.array_equal(found.labels, model.labels_)
     assert found.encoding > 0
     assert found.training > 0
 
 
-def test_live_views_of_stage_2_follow_a_cached_stage_1(lab, monkeypatch):
+def test_live_views_of_stage_2_follow_a_cached_stage_1(runner, monkeypatch):
     """The encoder sees A views of each batch of stage 2 and of no batch before it."""
-    lab.mlc(CACHED, 0)
+    runner.mlc(CACHED, 0)
     seen = []
-    whole = lab.encoder.embed_all
-    monkeypatch.setattr(lab.encoder, "embed_all", lambda x: (seen.append(len(x)), whole(x))[1])
-    lab.mlc(LIVE, 0)
+    whole = runner.encoder.embed_all
+    monkeypatch.setattr(runner.encoder, "embed_all", lambda x: (seen.append(len(x)), whole(x))[1])
+    runner.mlc(LIVE, 0)
     assert seen == [40, 40] * 5  # four steps and a look at what the last one left
 
 
-def test_cached_copies_cost_their_passes(lab):
-    assert lab.mlc(CACHED, 0).encoding == sum(lab.encoded(copy)[1] for copy in range(-1, 4))
-    assert lab.mlc(NEIGHBORS, 0).encoding == lab.encoded()[1]
+def test_cached_copies_cost_their_passes(runner):
+    assert runner.mlc(CACHED, 0).encoding == sum(runner.encoded(copy)[1] for copy in range(-1, 4))
+    assert runner.mlc(NEIGHBORS, 0).encoding == runner.encoded()[1]
 
 
 def test_table(tiny, tmp_path):

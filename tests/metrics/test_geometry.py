@@ -122,7 +122,7 @@ def test_features_of_zero_make_no_angle():
 
 
 def test_one_cluster_makes_no_angle():
-    with pytest.raises(ValueError, match="`y` has one cluster only; an angle needs two"):
+    with pytest.raises(ValueError, match="`y` has only one cluster; an angle needs two"):
         largest_subspace_cosine(np.eye(3), [1, 1, 1])
 
 

@@ -1,4 +1,4 @@
-"""The paper's experiments, one file each, and the house's own."""
+"""Experiments: the paper's figures and tables, the benchmark, and what they share."""
 
 from collections.abc import Callable
 from importlib import import_module
@@ -6,8 +6,8 @@ from typing import Any
 
 __all__ = ["EXPERIMENTS", "experiment"]
 
-# name → what it shows; the module of the same name has `run(...)`. Imported on demand, so that
-# listing them needs no torch.
+# name → what it shows. The module of that name, or in _HOMES, has `run(...)`; it is imported
+# on demand, so that listing the experiments does not import torch.
 EXPERIMENTS = {
     "figure1": "stages 0, 1 and 2 on two manifolds on the sphere (Fig. 1)",
     "figure2": "what passes through the network, on a real batch (Fig. 2)",
@@ -25,10 +25,14 @@ EXPERIMENTS = {
     "views": "neighbours, cached and live views of encoded photographs, in accuracy and time",
     "pretraining": "nearest neighbours in the features of each self-supervised method",
     "recipe": "how the preset for small images was chosen, without labels",
+    "suite": "all methods on a fixed list of problems, by scores, ranks and seconds",
+    "folders": "ten random folders of photographs, beside k-means of the same embeddings",
 }
+_HOMES = {"suite": "suite.run", "folders": "suite.folders"}
 
 
 def experiment(name: str) -> Callable[..., Any]:
     """The function that runs the experiment of this name."""
-    run: Callable[..., Any] = import_module(f"unbend.experiments.{name}").run
+    home = f"paper.{name}" if name.startswith(("figure", "table")) else _HOMES.get(name, name)
+    run: Callable[..., Any] = import_module(f"{__name__}.{home}").run
     return run

@@ -1,4 +1,4 @@
-"""MLC beside k-means and spectral clustering on all of scikit-learn's digits."""
+"""MLC, k-means and spectral clustering on all of scikit-learn's digits."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from unbend.data import load_named
 from unbend.estimator import MLC
-from unbend.experiments.comparison import Labels, compare, timed
-from unbend.experiments.tables import Table
+from unbend.metrics.comparison import Labels, compare, timed
+from unbend.metrics.tables import Table
+from unbend.sources import load_named
 
 __all__ = ["run"]
 
 
 def run(*, seeds: int = 5, out: Path | None = None, verbose: bool = True) -> Table:
-    """The whole pipeline once per seed, one recipe for all; true labels only score."""
+    """Run the whole pipeline once per seed with the same settings; true labels only score."""
     data = load_named("digits")
     inputs = {"MLC on images": data.X, "MLC on vectors": data.X.reshape(len(data.X), -1)}
 

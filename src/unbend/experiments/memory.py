@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
-import numpy as np
-import torch
 from numpy.typing import NDArray
 
-from unbend.data import default_cache_dir
-from unbend.experiments.provenance import ALGORITHM, code_hash, commit, use_kept
-from unbend.runs import read_model, write_model
+from unbend.disk import Cache, default_cache_dir, hash_values
+from unbend.disk.provenance import ALGORITHM, code_hash, origin, use_kept
 
 __all__ = ["Arrays", "remember"]
 
 Arrays = dict[str, NDArray[Any]]
+_MOST = 2000  # results of a kind
 
 
 def remember(
@@ -46,15 +41,12 @@ def remember(
     """
     if not cached:
         return compute()
-    text = json.dumps([code_hash(*rooms), key], sort_keys=True, default=str)
-    name = hashlib.sha256(text.encode()).hexdigest()[:24]
-    place = Path(default_cache_dir()) / "experiments" / kind / name
-    if place.is_dir():
-        tensors, values = read_model(place)
-        use_kept(str(values["commit"]))
-        return {name: t.numpy() for name, t in tensors.items()}
-    arrays = {name: np.asarray(a) for name, a in compute().items()}
-    place.parent.mkdir(parents=True, exist_ok=True)
-    tensors = {name: torch.from_numpy(np.array(a)) for name, a in arrays.items()}
-    write_model(place, tensors, {"commit": commit(), "key": text})
+    cache = Cache(default_cache_dir() / "experiments" / kind, _MOST)
+    name = hash_values(code_hash(*rooms), key)
+    kept = cache.get(name)
+    if kept is not None:
+        use_kept(str(kept.values["commit"]))
+        return kept.arrays
+    arrays = compute()
+    cache.put(name, arrays, {"commit": origin()})
     return arrays

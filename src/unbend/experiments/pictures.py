@@ -1,4 +1,4 @@
-"""What the figures share."""
+"""Helpers that the figures share."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ BLUE, ORANGE, GREEN, GRAY = "#2b6cb0", "#dd6b20", "#2a9d5c", "#4a5568"
 
 
 def new_figure(width: float, height: float) -> Any:
-    """An empty matplotlib figure that no window owns."""
+    """An empty matplotlib figure that is not attached to a window."""
     try:
         from matplotlib.figure import Figure
     except ImportError as error:
@@ -22,7 +22,7 @@ def new_figure(width: float, height: float) -> Any:
 
 
 def tidy(axes: Any) -> None:
-    """Only the two axes that are read."""
+    """Hide the upper and right spines and add a light grid."""
     for side in ("top", "right"):
         axes.spines[side].set_visible(False)
     axes.grid(axis="y", color="#e2e8f0", linewidth=0.8)
@@ -30,7 +30,7 @@ def tidy(axes: Any) -> None:
 
 
 def sample_by_class(y: NDArray[np.int64], each: int, seed: int = 0) -> NDArray[np.int64]:
-    """Rows of at most ``each`` samples of every class, class by class."""
+    """Indices of at most ``each`` samples of every class, grouped by class."""
     rng = np.random.default_rng(seed)
     rows = [rng.permutation(np.flatnonzero(y == c))[:each] for c in np.unique(y)]
     return np.concatenate(rows)

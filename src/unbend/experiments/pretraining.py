@@ -1,8 +1,8 @@
-"""What each self-supervised method is worth: nearest neighbours in its features.
+"""Compare self-supervised methods by the nearest neighbours in their features.
 
-Every method trains the same small network on the same views for as many steps. Its features are
-scored by the share of samples whose class is the most frequent one among their 20 nearest others
-(leave-one-out, cosine), beside those of the network at random and those of the pixels.
+Every method trains the same small network on the same views for the same number of steps. Its
+features are scored by the share of samples whose class is the most frequent one among their 20
+nearest neighbours (leave-one-out, cosine), like those of a random network and the pixels.
 """
 
 from __future__ import annotations
@@ -16,22 +16,26 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from unbend.algorithm import train_encoder
+from unbend.begin import begin
 from unbend.config import PRESETS, Augmentation, Config
-from unbend.data import NamedSet, load_named, prepare
 from unbend.devices import make_fabric
-from unbend.experiments.lab import listening
+from unbend.disk import hash_array
+from unbend.disk.provenance import STAGE1
 from unbend.experiments.memory import Arrays, remember
-from unbend.experiments.problem import hash_array, seeds_of
-from unbend.experiments.provenance import STAGE1
-from unbend.experiments.tables import Table, mean_sd
+from unbend.experiments.problem import seeds_of
+from unbend.experiments.runner import show_progress
 from unbend.metrics import knn_accuracy
-from unbend.pretrain import METHODS, embed_all, train_encoder
+from unbend.metrics.tables import Table, mean_sd
+from unbend.pretrain import METHODS, embed_all
 from unbend.progress import Tick
+from unbend.samples import prepare
+from unbend.sources import NamedSet, load_named
 
 __all__ = ["CONFIGS", "Score", "kept_score", "run", "score"]
 
-# Digits as in the preset. Photographs want the paper's crops and colours, and no neighbours:
-# what is near in pixels is the background. The network is small enough for minutes on a CPU.
+# Digits use the preset. Photographs use the paper's crops and colours and no neighbours, because
+# photographs with similar pixels share only the background. The network is small enough for a CPU.
 CONFIGS: dict[str, Config] = {
     "digits": PRESETS["images"],
     "cifar10": PRESETS["images"].override(
@@ -54,7 +58,7 @@ NOTES = (
 
 
 class Score(NamedTuple):
-    """Accuracy of nearest neighbours in h and in Z, and the seconds of training."""
+    """Nearest-neighbour accuracy in h and in Z, and the seconds of training."""
 
     h: float
     Z: float
@@ -79,7 +83,7 @@ def run(
     """
     columns, cells = ["features"], {name: [_title(name)] for name in ("pixels", *methods)}
     caption = []
-    with listening(verbose) as progress:
+    with show_progress(verbose) as progress:
         for name in (data,) if isinstance(data, str) else data:
             if name not in CONFIGS:
                 known = ", ".join(CONFIGS)
@@ -117,10 +121,10 @@ def kept_score(samples: Tensor, data: NamedSet, config: Config, method: str, see
 
 
 def score(samples: Tensor, data: NamedSet, config: Config, method: str, seed: int) -> Score:
-    """Train once and look at the neighbours; true labels only score."""
+    """Train once and score the nearest neighbours; true labels only score."""
     start = time.perf_counter()
     config = config.override({"pretrain.method": method})
-    network = train_encoder(samples, config, seed=seed, fabric=make_fabric("cpu")).network
+    network = train_encoder(begin(samples, config, seed=seed, fabric=make_fabric("cpu"))).network
     seconds = time.perf_counter() - start
     with torch.inference_mode():
         h, Z = embed_all(network, samples), network.encode(samples).Z

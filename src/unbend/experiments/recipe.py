@@ -1,7 +1,7 @@
-"""Choosing the preset for small images without labels: where do seeds agree most?
+"""How the preset for small images was chosen without labels: by the agreement of seeds.
 
-True labels are not loaded. A setting is good when runs from different seeds find the same
-clusters (mean adjusted Rand index between them).
+True labels are not loaded. A setting is good if runs with different seeds find the same clusters
+(mean adjusted Rand index between them).
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.metrics import adjusted_rand_score
 
-from unbend.data import load_named
 from unbend.estimator import MLC
-from unbend.experiments.tables import Table
+from unbend.metrics.tables import Table
 from unbend.progress import Tick, console_progress
+from unbend.sources import load_named
 
 __all__ = ["run"]
 
@@ -25,7 +25,7 @@ NEIGHBORS = (10, 15)
 
 
 def run(*, seeds: int = 3, out: Path | None = None, n_clusters: int = 10) -> Table:
-    """Agreement between seeds over a small grid on digits; about a minute per row and two seeds."""
+    """Agreement of seeds over a small grid on digits; about a minute per row and two seeds."""
     if seeds < 2:
         raise ValueError(f"`seeds` of recipe must be >= 2, got {seeds}; agreement needs two runs")
     X = load_named("digits").X

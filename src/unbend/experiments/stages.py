@@ -1,8 +1,7 @@
-"""Stage 1 once per seed, shared by every experiment that starts from its features."""
+"""The two stages of MLC; stage 1 runs once per seed and is shared by all experiments."""
 
 from __future__ import annotations
 
-import hashlib
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -15,32 +14,34 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from unbend.algorithm import Watching, solve
-from unbend.data import ViewSampler, default_cache_dir, prepare
-from unbend.data.kept_neighbors import KeptNeighbors
+from unbend.algorithm import STAGE_2, solve
+from unbend.begin import begin
 from unbend.devices import make_fabric
+from unbend.disk import default_cache_dir, hash_file
+from unbend.disk.provenance import STAGE1
 from unbend.experiments.memory import Arrays, remember
 from unbend.experiments.problem import Problem
-from unbend.experiments.provenance import STAGE1
 from unbend.networks import Network, build_network
 from unbend.pretrain import is_path
-from unbend.progress import Progress, silent
+from unbend.progress import Progress, Tick, silent
+from unbend.samples import ViewSampler, prepare
+from unbend.samples.neighbor_cache import NeighborCache
 from unbend.training import History
 
-__all__ = ["Outcome", "Stage1", "features", "stage1", "stage2"]
+__all__ = ["Stage2", "Stage1", "features", "stage1", "stage2"]
 
 
 class Stage1(NamedTuple):
-    """Where stage 1 of a seed ended, and the seconds that took when it ran."""
+    """The end of stage 1 for one seed, and the seconds it took."""
 
     network: Network
     seed: int
-    generator: Tensor  # its state, from which stage 2 of the same seed goes on
+    generator: Tensor  # its state, from which stage 2 of the same seed continues
     seconds: float
 
 
-class Outcome(NamedTuple):
-    """What stage 2 gives for all samples."""
+class Stage2(NamedTuple):
+    """The results of stage 2 for all samples."""
 
     labels: NDArray[np.int64]
     Z: NDArray[np.floating]
@@ -57,9 +58,10 @@ def stage1(
     progress: Progress = silent,
     device: str = "auto",
 ) -> Stage1:
-    """Line 1 of Algorithm 1 for one seed, from the cache where it was run before."""
+    """Line 1 of Algorithm 1 for one seed, from the cache if it was run before."""
     tree = problem.config.to_dict()
     tree.pop("stage2")
+    tree.pop("labels")
     key = [tree, seed, problem.fingerprint, *_weights(problem.config.pretrain.method)]
     rooms = (*STAGE1, "algorithm.py", "experiments/stages.py")
 
@@ -73,11 +75,11 @@ def stage1(
 
 
 def _make_views(cached: bool) -> Callable[..., ViewSampler]:
-    """No seed is in the search for neighbours: one that is kept serves all of them."""
+    """Neighbours do not depend on the seed, so all seeds share a cached search."""
     if not cached:
         return ViewSampler
     return partial(
-        ViewSampler, search=KeptNeighbors(default_cache_dir() / "experiments" / "neighbors")
+        ViewSampler, search=NeighborCache(default_cache_dir() / "experiments" / "neighbors")
     )
 
 
@@ -88,28 +90,29 @@ def _train(
     progress: Progress,
     device: str,
 ) -> Arrays:
-    """Weights after stage 1, the state of the generator then, and the seconds."""
+    """Weights and state of the generator after stage 1, and the seconds."""
     start, found = time.perf_counter(), {}
     generator = torch.Generator().manual_seed(seed)
 
-    def keep(stage: int, network: Network) -> None:
-        if stage == 1:
-            tensors = {**network.state_dict(), "generator": generator.get_state()}
+    def keep(tick: Tick) -> None:
+        if tick.stage == STAGE_2:
+            tensors = {**tick.network.state_dict(), "generator": generator.get_state()}
             found.update({name: t.cpu().contiguous().numpy().copy() for name, t in tensors.items()})
             found["seconds"] = np.array(time.perf_counter() - start)
 
     only = replace(problem.config, stage2=replace(problem.config.stage2, epochs=0))
-    solve(
+    run = begin(
         prepare(problem.X)[0],
-        problem.k,
         only,
         seed=seed,
         fabric=make_fabric(device),
+        n_clusters=problem.k,
         progress=progress,
-        observe=keep,
+        callbacks=[keep],
         make_views=make_views,
         generator=generator,
     )
+    solve(run, problem.k)
     return found
 
 
@@ -122,10 +125,10 @@ def stage2(
     observe: Callable[[int, Network], None] | None = None,
     progress: Progress = silent,
     device: str = "auto",
-) -> Outcome:
+) -> Stage2:
     """Lines 2-10 of Algorithm 1 from a copy of a network that stage 1 trained.
 
-    Where both stages have the same seed, this is :class:`unbend.MLC` with that seed to the bit.
+    If both stages have the same seed, the result is bit-equal to :class:`unbend.MLC` with it.
     ``observe(epoch, network)`` is called before the first epoch and after every one. Without
     ``first`` all of Algorithm 1 runs, with the stage 1 of the problem's settings. ``cached`` says
     whether neighbours found before may be used.
@@ -135,26 +138,26 @@ def stage2(
     if first is not None and first.seed == seed:
         generator.set_state(first.generator)
     per_epoch = -(-len(problem.X) // config.stage2.batch_size)
-    look = observe or (lambda epoch, network: None)
 
-    def on_step(stage: str, step: int, network: Network) -> None:
-        look((step + 1) // per_epoch, network)
+    def look(tick: Tick) -> None:
+        if observe is not None and tick.stage == STAGE_2 and tick.done % per_epoch == 0:
+            observe(tick.done // per_epoch, tick.network)
 
-    found = solve(
+    run = begin(
         prepare(problem.X)[0],
-        problem.k,
         config,
         seed=seed,
         fabric=make_fabric(device),
+        n_clusters=problem.k,
         progress=progress,
-        observe=lambda stage, network: look(0, network) if stage == 1 else None,
-        watch=Watching(on_step, per_epoch) if observe else None,
+        callbacks=[look],
         make_views=_make_views(cached),
         generator=generator,
         start=first and first.network,
     )
+    found = solve(run, problem.k)
     seconds = time.perf_counter() - start
-    return Outcome(found.labels.labels, found.Z.numpy(), found.C.numpy(), found.history, seconds)
+    return Stage2(found.labels.labels, found.Z.numpy(), found.C.numpy(), found.history, seconds)
 
 
 def features(problem: Problem, network: Network) -> NDArray[np.float64]:
@@ -165,9 +168,9 @@ def features(problem: Problem, network: Network) -> NDArray[np.float64]:
 
 
 def _weights(method: str) -> list[str]:
-    """Hashes of the weights, where stage 1 starts from a directory."""
+    """Hashes of the weights, if stage 1 starts from a directory."""
     files = sorted(Path(method).glob("*.safetensors")) if is_path(method) else []
-    return [hashlib.sha256(file.read_bytes()).hexdigest() for file in files]
+    return [hash_file(file) for file in files]
 
 
 def _rebuild(problem: Problem, tensors: dict[str, torch.Tensor]) -> Network:

@@ -1,8 +1,8 @@
-"""What a view of an encoded image should be: a neighbour, a copy encoded before, or a live one.
+"""Compare kinds of views of encoded images: neighbours, cached copies, or live augmentation.
 
-The same embeddings and the same settings for all; only the views differ. Live views pass the
-encoder in every step, so they are shown at the small scale, in stage 2 and for one seed, beside
-cached ones of that seed that begin with the same stage 1.
+Embeddings and settings are the same for all; only the views differ. Live views pass through the
+encoder in every step, so they run only at the small scale, in stage 2 and with one seed, next to
+cached views of that seed that start from the same stage 1.
 """
 
 from __future__ import annotations
@@ -21,30 +21,31 @@ from torch import Tensor
 
 from unbend import baselines
 from unbend.algorithm import solve
-from unbend.config import PRESETS, Config, PretrainConfig
-from unbend.data import Scaling, ViewSampler, prepare
-from unbend.data.embeddings import hash_samples
-from unbend.data.encoded_views import CachedViews, LiveViews, augmented, policy_fingerprint
+from unbend.begin import begin
+from unbend.config import Config, Stage1Config, resolve
 from unbend.devices import make_fabric
-from unbend.experiments.lab import listening
+from unbend.disk import hash_samples
 from unbend.experiments.memory import Arrays, remember
 from unbend.experiments.problem import Problem, open_problem, seeds_of
-from unbend.experiments.tables import SCORE_COLUMNS, Table, mean_sd, score_cells
+from unbend.experiments.runner import show_progress
 from unbend.metrics import chance_scores, clustering_scores
-from unbend.networks import Encoder, Network, load_encoder
+from unbend.metrics.tables import SCORE_COLUMNS, Table, mean_sd, score_cells
+from unbend.networks import Encoder, load_encoder
 from unbend.progress import Progress, Tick, silent
+from unbend.samples import Scaling, ViewSampler, prepare
+from unbend.samples.encoded_views import CachedViews, LiveViews, augmented, policy_fingerprint
 
-__all__ = ["Lab", "Mode", "run"]
+__all__ = ["ViewRunner", "Mode", "run"]
 
 ENCODERS = {"small": "lite0@64", "full": "lite2"}
 # The preset's weight of invariance is for neighbours, which differ little. Copies under the paper's
 # augmentation differ much, and of neighbours more so: with that weight all features become one.
-LAMBDA = {"pretrain.invariance": PretrainConfig().invariance}
+LAMBDA = {"pretrain.invariance": Stage1Config().invariance}
 _PART = 512  # images augmented at a time
 
 
 class Mode(NamedTuple):
-    """What the views are in each stage, and whether the later ones start from a neighbour."""
+    """The kind of views in each stage, and whether all but the first start from a neighbour."""
 
     title: str
     stage1: str
@@ -58,8 +59,8 @@ BOTH = Mode("cached copies of neighbours", "cached", "cached", True)
 LIVE = Mode("cached copies, live in stage 2", "cached", "live", False)
 
 
-class Found(NamedTuple):
-    """Labels of one run, and the seconds of encoding and of all the rest."""
+class ViewResult(NamedTuple):
+    """Labels of one run, and the seconds of encoding and of everything else."""
 
     labels: NDArray[np.int64]
     encoding: float
@@ -76,46 +77,46 @@ def run(
     verbose: bool = True,
     settings: dict[str, Any] | None = None,
 ) -> Table:
-    """Each kind of view over seeds, beside k-means on the same embeddings.
+    """Each kind of view over seeds, and k-means on the same embeddings.
 
-    ``scale="full"`` takes all images and the encoder lite2, and leaves live views out.
-    ``"small"`` takes 2,000 images and lite0 at 64 pixels. Every pass of the encoder and every run
-    is kept when it is done.
+    ``scale="full"`` uses all images and the encoder lite2, without live views. ``"small"`` uses
+    2,000 images and lite0 at 64 pixels. Finished passes of the encoder and finished runs are
+    cached.
     """
     problem = open_problem(data or "cifar10:test", scale=scale)
     if problem.X.ndim == 2:
         raise ValueError(f"experiment views needs images, and {problem.name!r} holds vectors")
-    preset = PRESETS["embeddings"]
-    few = {"views.n_neighbors": min(preset.views.n_neighbors, max(1, len(problem.X) // 20))}
-    config = preset.override({**few, **(settings or {})})
+    config = resolve((1,), len(problem.X), problem.k, preset="vectors", settings=settings)
     each = seeds_of(seeds, 5, 5, scale)
-    with listening(verbose) as progress:
-        lab = Lab(
+    with show_progress(verbose) as progress:
+        runner = ViewRunner(
             replace(problem, config=config), load_encoder(encoder or ENCODERS[scale]), progress
         )
-        found = {mode.title: [lab.mlc(mode, s) for s in each] for mode in (NEIGHBORS, CACHED, BOTH)}
+        found = {
+            mode.title: [runner.mlc(mode, s) for s in each] for mode in (NEIGHBORS, CACHED, BOTH)
+        }
         for mode in (CACHED, BOTH):
-            found[f"{mode.title}, the paper's λ"] = [lab.mlc(mode, s, LAMBDA) for s in each]
+            found[f"{mode.title}, the paper's λ"] = [runner.mlc(mode, s, LAMBDA) for s in each]
         for mode in () if scale == "full" else (CACHED, LIVE):
-            found[f"{mode.title}, the paper's λ, seed 0 alone"] = [lab.mlc(mode, 0, LAMBDA)]
-        rows = [lab.row(f"MLC, {title}", runs) for title, runs in found.items()]
-        rows.append(lab.row("k-means", [lab.kmeans(seed) for seed in each]))
+            found[f"{mode.title}, the paper's λ, seed 0 alone"] = [runner.mlc(mode, 0, LAMBDA)]
+        rows = [runner.row(f"MLC, {title}", runs) for title, runs in found.items()]
+        rows.append(runner.row("k-means", [runner.kmeans(seed) for seed in each]))
     rows.append(["chance, true sizes", *score_cells([chance_scores(problem.y, problem.y)]), "", ""])
     name = "views" if scale == "full" else f"views-{scale}"
-    return _table(lab, len(each), rows).saved(out, name)
+    return _table(runner, len(each), rows).saved(out, name)
 
 
-def _table(lab: Lab, n_seeds: int, rows: list[list[str]]) -> Table:
-    views = lab.problem.config.views
+def _table(runner: ViewRunner, n_seeds: int, rows: list[list[str]]) -> Table:
+    views = runner.problem.config.views
     return Table(
-        f"views, {lab.problem.describe()}; images seen by {lab.encoder.name} at "
-        f"{lab.encoder.resolution} pixels; {n_seeds} seeds, mean ± sd",
+        f"views, {runner.problem.describe()}; images seen by {runner.encoder.name} at "
+        f"{runner.encoder.resolution} pixels; {n_seeds} seeds, mean ± sd",
         ["method and views", *SCORE_COLUMNS, "encoding, s", "training, s"],
         rows,
         [
             f"A = {views.n_views} views per sample and step, {views.n_cached} cached copies of an "
-            f"image, {views.n_neighbors} neighbours; preset {lab.problem.config.preset}, "
-            f"where λ is {lab.problem.config.pretrain.invariance:g} d; the paper's is "
+            f"image, {views.n_neighbors} neighbours; preset {runner.problem.config.preset}, "
+            f"where λ is {runner.problem.config.pretrain.invariance:g} d; the paper's is "
             f"{LAMBDA['pretrain.invariance']:.2g} d. It is the one other value that was tried, "
             "because stage 1 on copies of neighbours warned of collapsed features with the "
             "preset's; the scores of the preset's rows were in view then. k-means sees the "
@@ -126,8 +127,8 @@ def _table(lab: Lab, n_seeds: int, rows: list[list[str]]) -> Table:
     )
 
 
-class Lab:
-    """Runs on the embeddings of one set of images; whatever takes long is kept on disk."""
+class ViewRunner:
+    """Runs methods on the embeddings of one set of images; slow results are cached on disk."""
 
     def __init__(self, problem: Problem, encoder: Encoder, progress: Progress = silent) -> None:
         self.problem, self.encoder, self.progress = problem, encoder, progress
@@ -135,11 +136,11 @@ class Lab:
 
     @cached_property
     def hashes(self) -> list[str]:
-        """Content of each image."""
+        """Hash of the content of each image."""
         return hash_samples(self.problem.X)
 
     def encoded(self, copy: int = -1) -> tuple[NDArray[np.float32], float]:
-        """Embeddings of all images, or of copy number ``copy`` of each, and their seconds."""
+        """Embeddings of all images, or of augmented copy ``copy`` of each, and the seconds."""
         if copy not in self._passes:
             policy = self.problem.config.views.augmentation
             what = policy_fingerprint(policy) if copy >= 0 else ""
@@ -148,8 +149,8 @@ class Lab:
             self._passes[copy] = kept["vectors"], float(kept["seconds"])
         return self._passes[copy]
 
-    def mlc(self, mode: Mode, seed: int, changes: dict[str, Any] | None = None) -> Found:
-        """Algorithm 1 with these views, and changes of other settings."""
+    def mlc(self, mode: Mode, seed: int, changes: dict[str, Any] | None = None) -> ViewResult:
+        """Algorithm 1 with these views and other changed settings."""
         config = self._config(mode).override(changes or {})
         vectors, seconds = self.encoded()
         if "cached" in mode[1:3]:
@@ -161,26 +162,27 @@ class Lab:
             kinds = dict.fromkeys((mode.stage1, mode.stage2))
             makers = [self._maker(k, scaling, config.views.n_cached, clock) for k in kinds]
             views = _Makers(makers[0], makers[-1])
-            found = solve(
+            run = begin(
                 samples,
-                self.problem.k,
                 config,
                 seed=seed,
                 fabric=make_fabric("auto"),
+                n_clusters=self.problem.k,
                 progress=self.progress,
                 make_views=views,
-                observe=views.observe,
+                callbacks=[views.change],
             )
+            found = solve(run, self.problem.k)
             training = time.process_time() - began - clock.seconds
             return {"labels": found.labels.labels, "seconds": np.array([clock.seconds, training])}
 
         key = [mode, config.to_dict(), seed]
         kept = self._kept("views", key, work)
         live, training = kept["seconds"].tolist()
-        return Found(kept["labels"], seconds + live, training)
+        return ViewResult(kept["labels"], seconds + live, training)
 
-    def kmeans(self, seed: int) -> Found:
-        """The classic on the same embeddings."""
+    def kmeans(self, seed: int) -> ViewResult:
+        """k-means on the same embeddings."""
         vectors, seconds = self.encoded()
         model = baselines.METHODS["kmeans"](self.problem.k, random_state=seed)
 
@@ -192,18 +194,18 @@ class Lab:
 
         key = ["kmeans", model.get_params(), seed]
         kept = self._kept("views", key, work)
-        return Found(kept["labels"], seconds, float(kept["seconds"]))
+        return ViewResult(kept["labels"], seconds, float(kept["seconds"]))
 
-    def row(self, title: str, found: Sequence[Found]) -> list[str]:
+    def row(self, title: str, found: Sequence[ViewResult]) -> list[str]:
         """Scores and seconds over seeds."""
         scores = [clustering_scores(self.problem.y, f.labels) for f in found]
         encoding, training = ([getattr(f, k) for f in found] for k in ("encoding", "training"))
-        # The passes are the same ones for all seeds.
+        # All seeds share the same passes of the encoder.
         shown = mean_sd(encoding[:1] if len(set(encoding)) == 1 else encoding, 0)
         return [title, *score_cells(scores), shown, mean_sd(training, 0)]
 
     def _kept(self, kind: str, key: list[Any], work: Callable[[], Arrays]) -> Arrays:
-        """Work of before, where the encoder can be told from others."""
+        """Cached work, if the encoder can be identified."""
         key = [*key, self.encoder.cache_key, self.problem.fingerprint]
         return remember(kind, key, work, cached=self.encoder.cacheable)
 
@@ -231,7 +233,7 @@ class Lab:
     def _maker(
         self, source: str, scaling: Scaling, n_cached: int, clock: _Clock
     ) -> Callable[..., ViewSampler]:
-        """What makes views of this kind."""
+        """A factory for views of this kind."""
         if source == "neighbors":
             return ViewSampler
         if source == "cached":
@@ -259,7 +261,7 @@ class _Clock:
 
 
 class _InTurn(ViewSampler):
-    """Views of one kind in stage 1, and of another after it."""
+    """Views of one kind in stage 1 and of another kind after it."""
 
     def __init__(self, first: ViewSampler, second: ViewSampler) -> None:
         self.samples, self.config, self.generator = first.samples, first.config, first.generator
@@ -271,7 +273,7 @@ class _InTurn(ViewSampler):
 
 
 class _Makers:
-    """Makes the views for :func:`solve`, and changes them at the end of stage 1."""
+    """Makes the views for :func:`begin`, and changes them at the end of stage 1."""
 
     def __init__(self, first: Callable[..., ViewSampler], second: Callable[..., ViewSampler]):
         self.first, self.second = first, second
@@ -281,7 +283,7 @@ class _Makers:
         self.views = _InTurn(first, first if self.second is self.first else self.second(*given))
         return self.views
 
-    def observe(self, stage: int, network: Network) -> None:
-        """To be called at the end of each stage."""
-        if stage == 1:
+    def change(self, tick: Tick) -> None:
+        """The callback that takes the other views when stage 2 begins."""
+        if (tick.stage, tick.done) == ("stage 2", 0):
             self.views.now = self.views.later

@@ -1,7 +1,7 @@
-"""Scores against true labels, and the geometry of a representation.
+"""Scores against true labels, tables of them, and the geometry of a representation.
 
-Only experiments, reports and the command line may import this room: no training code can ever
-see a true label.
+Only experiments, reports and commands may import this room, so no training code can see a true
+label.
 """
 
 from unbend.metrics.geometry import (

@@ -1,4 +1,4 @@
-"""Is the representation a union of orthogonal subspaces?"""
+"""How close a representation is to a union of orthogonal subspaces."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class SimilarityBlocks(NamedTuple):
 
 
 def numerical_rank(Z: ArrayLike, energy: float = 0.95) -> int:
-    """The paper's numerical rank (§4): the least r whose r largest σ² exceed 95 % of all.
+    """The paper's numerical rank (§4): the least r whose r largest σ² exceed 95 % of their sum.
 
     >>> numerical_rank(np.diag([3.0, 3.0, 0.1]))
     2
@@ -43,24 +43,24 @@ def cluster_ranks(Z: ArrayLike, y: ArrayLike, energy: float = 0.95) -> dict[Any,
 def largest_subspace_cosine(Z: ArrayLike, y: ArrayLike, energy: float = 0.95) -> float:
     """Largest |cos| of a principal angle between the subspaces of two clusters.
 
-    A cluster's subspace is spanned by its leading singular vectors up to its numerical rank;
-    0 means that all subspaces are orthogonal.
+    The subspace of a cluster is spanned by its leading singular vectors, as many as its numerical
+    rank. 0 means that all subspaces are orthogonal.
     """
     bases = []
     for part in _parts(Z, y).values():
         _, _, Vt = np.linalg.svd(part, full_matrices=False)
         bases.append(Vt[: numerical_rank(part, energy)])
     if len(bases) < 2:
-        raise ValueError("`y` has one cluster only; an angle needs two")
+        raise ValueError("`y` has only one cluster; an angle needs two")
     pairs = [(a, b) for i, a in enumerate(bases) for b in bases[i + 1 :]]
-    # Features that are all zero span nothing and make no angle.
+    # A cluster of zero vectors spans nothing and has no angles.
     return max(
         (float(np.linalg.norm(a @ b.T, 2)) for a, b in pairs if len(a) and len(b)), default=0
     )
 
 
 def similarity_blocks(Z: ArrayLike, y: ArrayLike) -> SimilarityBlocks:
-    """Mean |Z Zᵀ| within and between clusters, the diagonal left out."""
+    """Mean |Z Zᵀ| within and between clusters, without the diagonal."""
     features, labels = _features(Z).numpy(), np.asarray(y)
     _match(features, labels)
     total = {True: 0.0, False: 0.0}

@@ -1,4 +1,4 @@
-"""Do near samples share a class? A score of representations that needs no training."""
+"""Nearest-neighbour accuracy, a score of representations that needs no training."""
 
 from __future__ import annotations
 
@@ -7,25 +7,25 @@ import torch
 from numpy.typing import ArrayLike
 from torch.nn.functional import normalize
 
-from unbend.data import nearest_neighbors
+from unbend.samples import nearest_neighbors
 
 __all__ = ["knn_accuracy"]
 
 
 def knn_accuracy(Z: ArrayLike, y: ArrayLike, k: int = 20, *, metric: str = "cosine") -> float:
-    """Share of samples whose class is the most frequent one among their k nearest others.
+    """Share of samples whose class is the most frequent one among their k nearest neighbours.
 
-    Leave-one-out: every sample is judged by all others, never by itself. Among classes of equal
-    frequency the one of the nearer neighbours wins.
+    Leave-one-out: a sample is never its own neighbour. Among equally frequent classes the one with
+    the nearer neighbours wins.
 
     Parameters
     ----------
     Z : array of shape (n, ...)
-        Representation; more axes than one are flattened.
+        Representation; all axes after the first are flattened.
     y : array of shape (n,)
         True labels.
     k : int, default=20
-        Neighbours; at most n - 1.
+        Number of neighbours; at most n - 1.
     metric : {"cosine", "euclidean"}, default="cosine"
 
     Examples
@@ -52,7 +52,7 @@ def knn_accuracy(Z: ArrayLike, y: ArrayLike, k: int = 20, *, metric: str = "cosi
     _, numbers = np.unique(labels, return_inverse=True)
     classes = torch.from_numpy(numbers.astype(np.int64))
     near = classes[nearest_neighbors(features, k)]
-    # A vote each, and a bonus that is larger than those of all farther neighbours together.
+    # One vote each, plus a bonus larger than the sum of the bonuses of all farther neighbours.
     weight = 1 + torch.exp2(-2.0 - torch.arange(k, dtype=torch.float64))
     votes = torch.zeros(len(features), int(classes.max()) + 1, dtype=torch.float64)
     votes.scatter_add_(1, near, weight.expand_as(near).contiguous())

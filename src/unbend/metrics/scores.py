@@ -1,4 +1,4 @@
-"""ACC, NMI, AMI, ARI, and what chance would score."""
+"""ACC, NMI, AMI and ARI, and their chance level."""
 
 from __future__ import annotations
 
@@ -38,9 +38,8 @@ class Scores:
 def clustering_accuracy(y_true: ArrayLike, y_pred: ArrayLike) -> float:
     """Share of samples in the right class under the best one-to-one match of clusters to classes.
 
-    The match is the optimal one (Hungarian algorithm), not a greedy one. With more clusters than
-    classes, the samples of unmatched clusters count as wrong; with fewer, those of unmatched
-    classes do.
+    The match is optimal (Hungarian algorithm), not greedy. With more clusters than classes, the
+    samples of unmatched clusters count as errors; with fewer, those of unmatched classes do.
 
     >>> clustering_accuracy([0, 0, 1, 1], [1, 1, 0, 2])
     0.75
@@ -54,8 +53,8 @@ def clustering_accuracy(y_true: ArrayLike, y_pred: ArrayLike) -> float:
 def clustering_scores(y_true: ArrayLike, y_pred: ArrayLike) -> Scores:
     """ACC, NMI (arithmetic mean), AMI and ARI of a clustering.
 
-    NMI and ACC rise by themselves with the number of clusters; AMI and ARI are corrected for
-    that, so look at all four, and at :func:`chance_scores`.
+    NMI and ACC increase with the number of clusters even for random labels. AMI and ARI are
+    corrected for chance, so report all four, and :func:`chance_scores`.
     """
     true, pred = _labels(y_true, y_pred)
     return Scores(
@@ -72,7 +71,7 @@ def clustering_scores(y_true: ArrayLike, y_pred: ArrayLike) -> Scores:
 def chance_scores(
     y_true: ArrayLike, y_pred: ArrayLike, *, n_draws: int = 10, seed: int = 0
 ) -> Scores:
-    """Mean scores of clusters of the same sizes as ``y_pred`` with members drawn at random."""
+    """Mean scores of clusters with the sizes of ``y_pred`` and random members."""
     true, pred = _labels(y_true, y_pred)
     rng = np.random.default_rng(seed)
     draws = [clustering_scores(true, rng.permutation(pred)) for _ in range(n_draws)]

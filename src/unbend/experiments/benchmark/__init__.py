@@ -1,0 +1,1 @@
+"""Methods x data sets x seeds in one table: `unbend benchmark`."""

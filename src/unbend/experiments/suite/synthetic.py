@@ -1,0 +1,114 @@
+"""Problems of the development list that are drawn from a formula.
+
+Every function returns samples (n, p) in float32 and true labels, shuffled, the same for each call.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["curves", "faces_under_light", "shared_subspaces", "subspaces", "surfaces"]
+
+Labelled = tuple[NDArray[np.float32], NDArray[np.int64]]
+
+
+def subspaces(k: int, *, dim: int = 3, ambient: int = 64, most: int = 300) -> Labelled:
+    """A union of k random linear subspaces with sizes from ``most`` down to a third of it."""
+    rng = np.random.default_rng([1, k])
+    sizes = np.linspace(most, most / 3, k).round().astype(int)
+    parts = []
+    for size in sizes:
+        basis = np.linalg.qr(rng.standard_normal((ambient, dim)))[0]
+        parts.append(rng.standard_normal((size, dim)) @ basis.T)
+    return _finish(parts, rng, noise=0.05)
+
+
+def shared_subspaces(k: int = 30, *, dim: int = 9, each: int = 40, ambient: int = 256) -> Labelled:
+    """Subspaces with much in common and few strong directions, as faces under light have.
+
+    Each basis is a common one plus its own part of 0.4 times the length, and the coefficient of
+    direction i is scaled by 1 / i. Centroids of the classes are then alike, and the strongest
+    directions are those of light, not of identity.
+    """
+    rng = np.random.default_rng(2)
+    common = rng.standard_normal((ambient, dim))
+    scales = 1.0 / np.arange(1, dim + 1)
+    parts = []
+    for _ in range(k):
+        basis = common + 0.4 * rng.standard_normal((ambient, dim))
+        parts.append((rng.standard_normal((each, dim)) * scales) @ basis.T)
+    return _finish(parts, rng, noise=0.3)
+
+
+def faces_under_light(
+    k: int = 30, *, each: int = 40, side: int = 16, noise: float = 0.2
+) -> Labelled:
+    """Matte surfaces, rendered with the light from random directions: max(0, normal · light).
+
+    Most light is from the front. All share a dome, each has bumps and a colouring of its own.
+    Images of one surface lie close to a subspace of nine dimensions; most of the difference
+    between images is the light.
+    """
+    rng = np.random.default_rng(3)
+    grid = np.linspace(-1, 1, side)
+    across, down = np.meshgrid(grid, grid)
+    dome = 1.2 * np.sqrt(np.clip(2.2 - across**2 - down**2, 0, None))
+    parts = []
+    for _ in range(k):
+        height = dome + 0.15 * _bumps(rng, across, down)
+        albedo = 1 + 0.2 * _bumps(rng, across, down)
+        slopes = np.gradient(height, grid, grid)
+        normals = np.stack([-slopes[1], -slopes[0], np.ones_like(height)]).reshape(3, -1)
+        normals /= np.linalg.norm(normals, axis=0)
+        lights = rng.standard_normal((each, 3)) + np.array([0, 0, 1.5])
+        lights /= np.linalg.norm(lights, axis=1, keepdims=True)
+        lights[:, 2] = np.abs(lights[:, 2])
+        parts.append(np.clip(lights @ normals, 0, None) * albedo.ravel())
+    return _finish(parts, rng, noise=noise)
+
+
+def curves(k: int = 10, *, each: int = 150, ambient: int = 16) -> Labelled:
+    """Closed curves around one centre, with the frequencies 1, 2 and 3 in random directions."""
+    rng = np.random.default_rng(4)
+    parts = []
+    for _ in range(k):
+        angle = rng.uniform(0, 2 * np.pi, (each, 1)) * np.arange(1, 4)
+        waves = np.concatenate([np.cos(angle), np.sin(angle)], axis=1)
+        parts.append(waves @ rng.standard_normal((6, ambient)))
+    return _finish(parts, rng, noise=0.2)
+
+
+def surfaces(k: int = 8, *, most: int = 400, ambient: int = 10) -> Labelled:
+    """Bent patches: two coordinates through 30 random waves; sizes from ``most`` to a third."""
+    rng = np.random.default_rng(5)
+    parts = []
+    for size in np.linspace(most, most / 3, k).round().astype(int):
+        place = rng.uniform(-1, 1, (size, 2))
+        waves = np.sin(1.5 * place @ rng.standard_normal((2, 30)) + rng.uniform(0, 2 * np.pi, 30))
+        parts.append(waves @ rng.standard_normal((30, ambient)))
+    return _finish(parts, rng, noise=0.2)
+
+
+def _bumps(
+    rng: np.random.Generator, across: NDArray[np.float64], down: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """A sum of eight random Gaussian bumps and hollows."""
+    total = np.zeros_like(across)
+    for _ in range(8):
+        x, y = rng.uniform(-0.8, 0.8, 2)
+        width = rng.uniform(0.15, 0.4)
+        total += rng.choice([-1, 1]) * np.exp(-((across - x) ** 2 + (down - y) ** 2) / width**2)
+    return total
+
+
+def _finish(
+    parts: list[NDArray[np.float64]], rng: np.random.Generator, *, noise: float
+) -> Labelled:
+    """Stack the classes, add noise (relative to the mean norm of a sample) and shuffle."""
+    X = np.concatenate(parts)
+    y = np.repeat(np.arange(len(parts)), [len(part) for part in parts])
+    scale = noise * np.linalg.norm(X, axis=1).mean() / np.sqrt(X.shape[1])
+    X = X + scale * rng.standard_normal(X.shape)
+    order = rng.permutation(len(X))
+    return X[order].astype(np.float32), y[order].astype(np.int64)
