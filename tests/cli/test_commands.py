@@ -53,6 +53,8 @@ def test_the_manifest_says_what_the_run_was_made_of(trained):
     assert manifest["config"]["pretrain"]["epochs"] == 2
     assert len(manifest["data"]["sha256"]) == 64
     assert {"reading", "training", "labelling"} <= set(manifest["seconds"])
+    files = manifest.pop("files")
+    assert {"labels.csv", "labels.parquet", "model/model.json", "report.html"} < set(files)
     assert "/" not in json.dumps(manifest)  # the same on every machine
 
 
@@ -148,7 +150,7 @@ def test_predict_takes_a_model_directory_too(unbend, trained, vectors):
     assert unbend("predict", trained / "model", "new.npy", "-q").exit_code == 0
     again = unbend("predict", trained / "model", "new.npy", "-q")
     assert again.exit_code == 2
-    assert "'labels.csv' is there already; name another or pass --overwrite" in again.stderr
+    assert "'labels.csv' already exists; name another or pass --overwrite" in again.stderr
     assert unbend("predict", trained, "new.npy", "-q", "--overwrite", "--json").exit_code == 0
 
 

@@ -4,6 +4,7 @@ import subprocess
 import sys
 
 import click
+import numpy as np
 import pytest
 
 from unbend.cli import main
@@ -52,3 +53,30 @@ def test_every_command_is_a_documented_function(name):
     assert callable(function)
     assert function.__doc__
     assert f"unbend.workflows.{name}(" in main.commands[name].help
+
+
+CLUSTER = """
+import sys
+from unbend.cli import main
+try:
+    main(["cluster", {input!r}, "-k", "2", "-q", "-o", {out!r}, "--set", "pretrain.max_steps=1",
+          "--set", "stage2.max_steps=1"], prog_name="unbend")
+except SystemExit as end:
+    assert end.code in (0, None), end.code
+print("EXPERIMENTS", sorted(name for name in sys.modules if "experiments" in name))
+"""
+
+
+def test_cluster_does_not_load_the_experiments(tmp_path):
+    np.save(tmp_path / "x.npy", np.random.default_rng(0).normal(size=(40, 3)))
+    code = CLUSTER.format(input=str(tmp_path / "x.npy"), out=str(tmp_path / "run"))
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip().splitlines()[-1] == "EXPERIMENTS []"
+
+
+def test_help_of_reproduce_lists_every_experiment(unbend):
+    from unbend.experiments import EXPERIMENTS
+
+    text = unbend("reproduce", "--help").stdout
+    assert [name for name in EXPERIMENTS if f"  {name} " not in text] == []

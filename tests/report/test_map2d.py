@@ -3,7 +3,7 @@ import pytest
 from sklearn.neighbors import KNeighborsClassifier
 
 from unbend.report import map2d
-from unbend.report.map2d import lay_out, sample_rows
+from unbend.report.map2d import lay_out, sample_by_cluster
 
 
 def purity(positions, labels):
@@ -81,10 +81,10 @@ def test_bad_shape_is_named():
 
 def test_sample_shows_small_clusters():
     labels = np.array([0] * 5000 + [1] * 8 + [2] * 2)
-    rows = sample_rows(labels, 100)
+    rows = sample_by_cluster(labels, 100)
     assert len(np.unique(rows)) == 100
     assert (np.diff(rows) > 0).all()
     assert np.bincount(labels[rows])[1:].tolist() >= [5, 2]
     assert (labels[rows] == 2).sum() == 2
-    np.testing.assert_array_equal(sample_rows(labels, 10_000), np.arange(len(labels)))
-    assert len(sample_rows(np.arange(50), 20)) == 20
+    np.testing.assert_array_equal(sample_by_cluster(labels, 10_000), np.arange(len(labels)))
+    assert len(sample_by_cluster(np.arange(50), 20)) == 20

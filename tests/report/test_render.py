@@ -68,7 +68,14 @@ def test_the_page_asks_for_nothing(html, page):
 
 
 def test_summary_line_and_sections(page):
-    for text in ("600 images", "10 clusters", "stay open", "1 min 23 s", "seed 0", "unbend 9.9.9"):
+    for text in (
+        "600 images",
+        "10 clusters",
+        "are plausible",
+        "1 min 23 s",
+        "seed 0",
+        "unbend 9.9.9",
+    ):
         assert text in page.text
     order = ["clusters", "similarity", "spectrum", "training", "map", "doubtful", "tree", "truth"]
     found = [v for k, v in page.attributes if k == "id"]

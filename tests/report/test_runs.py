@@ -15,7 +15,7 @@ from unbend.report import (
     summarise,
     write_report,
 )
-from unbend.runs import RunDirectory
+from unbend.runs import LabelRows, RunDirectory, labels_file
 
 
 @pytest.fixture(scope="module")
@@ -27,16 +27,21 @@ def fitted():
 
 @pytest.fixture
 def run(fitted, tmp_path):
-    """What a run directory holds, written by hand."""
+    """The results of a run, written by hand; ``path`` is where they are."""
     model, X, _ = fitted
     said = model.assess(X)
     directory = RunDirectory(tmp_path / "blobs run")
+    directory.begin({})
+    directory.begin_results({})
     names = [f"=row {i}" if i == 3 else f"row {i}" for i in range(len(X))]
-    directory.write_labels(names, model.labels_, said.probabilities.max(axis=1), said.outlier_score)
+    rows = LabelRows(names, model.labels_, said.probabilities.max(axis=1), said.outlier_score)
+    for name in ("labels.csv", "labels.parquet"):
+        with labels_file(directory.results / name) as write:
+            write(rows)
     directory.write_history(model.history_)
     directory.write_json("config.json", {"seed": 5, **model.config_.to_dict()})
-    np.save(directory.path / "features.npy", said.Z.astype(np.float32))
-    model.save(directory.path / "model")
+    np.save(directory.results / "features.npy", said.Z.astype(np.float32))
+    model.save(directory.results / "model")
     return directory
 
 
@@ -63,7 +68,7 @@ def test_images_beside_embeddings(fitted):
 
 def test_run_and_model_agree(run, fitted):
     model, X, _ = fitted
-    read, live = facts_of_run(run.path), facts_of_model(model, X)
+    read, live = facts_of_run(run.results), facts_of_model(model, X)
     np.testing.assert_array_equal(read.labels, live.labels)
     np.testing.assert_allclose(read.probability, live.probability, atol=1e-6)
     np.testing.assert_allclose(read.features, live.features, atol=1e-6)
@@ -72,13 +77,13 @@ def test_run_and_model_agree(run, fitted):
     assert read.outlier_threshold == live.outlier_threshold
     assert [row["R"] for row in read.history] == [row["R"] for row in live.history]
     assert read.names[3] == "=row 3"
-    assert read.about["title"] == "blobs run"
+    assert read.about["title"] == "results"  # the folder, as there is no manifest yet
 
 
 def test_csv_serves_where_parquet_is_missing(run):
-    whole = facts_of_run(run.path)
-    (run.path / "labels.parquet").unlink()
-    read = facts_of_run(run.path)
+    whole = facts_of_run(run.results)
+    (run.results / "labels.parquet").unlink()
+    read = facts_of_run(run.results)
     assert list(read.names) == list(whole.names)
     np.testing.assert_array_equal(read.labels, whole.labels)
 
@@ -87,7 +92,7 @@ def test_everything_a_run_may_hold(run, fitted):
     model, _, y = fitted
     images = np.random.default_rng(0).integers(0, 255, (90, 3, 64, 64), dtype=np.uint8)
     thumbnails, indices = make_thumbnails(images, size=24, cap=60, labels=model.labels_)
-    np.save(run.path / "thumbnails.npy", thumbnails)
+    np.save(run.results / "thumbnails.npy", thumbnails)
     run.write_json("thumbnails.json", {"indices": indices})
     truth = compare_with_truth(y, model.labels_, classes=["a", "b", "c"], split="train")
     contingency = {key: truth[key] for key in ("classes", "clusters", "table")}
@@ -100,49 +105,48 @@ def test_everything_a_run_may_hold(run, fitted):
     manifest |= {"warnings": ["careful"], "encoder": {"name": "lite2"}, "n_trained": 50}
     run.write_json("manifest.json", manifest)
     run.write_table("broken.csv", ["path", "reason"], [["x.png", "truncated"]])
-    path = write_report(run.path)
-    assert path == run.path / "report.html"
+    path = write_report(run.results)
+    assert path == run.results / "report.html"
     page = path.read_text(encoding="utf-8")
     for text in ("1 min 5 s", "unbend 1.2.3", "seed 5", "careful", "x.png", "truncated"):
         assert text in page
     for text in ("encoder lite2", "trained on 50 of them", "split “train”", "Principal images"):
         assert text in page
-    assert summarise(facts_of_run(run.path))["truth"] == truth
-    assert RunDirectory(run.path, overwrite=True).path == run.path  # the report is no stranger
+    assert summarise(facts_of_run(run.results))["truth"] == truth
 
 
 def test_true_labels_may_come_from_the_caller(run, fitted, tmp_path):
     _, _, y = fitted
-    path = write_report(run.path, out=tmp_path / "elsewhere.html", y=y, classes=["a", "b", "c"])
+    path = write_report(run.results, out=tmp_path / "elsewhere.html", y=y, classes=["a", "b", "c"])
     assert "Against true labels" in path.read_text(encoding="utf-8")
-    assert not (run.path / "report.html").exists()
+    assert not (run.results / "report.html").exists()
 
 
 def test_labels_are_enough(run):
     for name in ("features.npy", "history.csv", "config.json"):
-        (run.path / name).unlink()
-    (run.path / "model" / "model.json").rename(run.path.parent / "m")
-    (run.path / "model" / "model.safetensors").unlink()
-    (run.path / "model").rmdir()
-    assert "Cluster 2" in write_report(run.path).read_text(encoding="utf-8")
+        (run.results / name).unlink()
+    (run.results / "model" / "model.json").rename(run.results.parent / "m")
+    (run.results / "model" / "model.safetensors").unlink()
+    (run.results / "model").rmdir()
+    assert "Cluster 2" in write_report(run.results).read_text(encoding="utf-8")
 
 
 def test_damage_is_named(run, tmp_path):
     with pytest.raises(ValueError, match="no run directory"):
         write_report(tmp_path / "nowhere")
-    (run.path / "features.npy").write_bytes(b"junk")
+    (run.results / "features.npy").write_bytes(b"junk")
     with pytest.raises(ValueError, match=r"features.npy' is damaged"):
-        write_report(run.path)
-    np.save(run.path / "features.npy", np.zeros((3, 2), dtype=np.float32))
+        write_report(run.results)
+    np.save(run.results / "features.npy", np.zeros((3, 2), dtype=np.float32))
     with pytest.raises(ValueError, match="`features` of the report must have one entry per sample"):
-        write_report(run.path)
-    (run.path / "model" / "model.json").write_text(json.dumps({"format": 1, "labels": {}}))
+        write_report(run.results)
+    (run.results / "model" / "model.json").write_text(json.dumps({"format": 1, "labels": {}}))
     with pytest.raises(ValueError, match="is not a model of this version"):
-        write_report(run.path)
-    (run.path / "labels.parquet").unlink()
-    (run.path / "labels.csv").write_text("sample,cluster\na,b\n")
+        write_report(run.results)
+    (run.results / "labels.parquet").unlink()
+    (run.results / "labels.csv").write_text("sample,cluster\na,b\n")
     with pytest.raises(ValueError, match=r"labels.csv' is damaged"):
-        write_report(run.path)
+        write_report(run.results)
 
 
 def test_card_for_notebooks(fitted):

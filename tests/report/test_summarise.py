@@ -3,8 +3,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from unbend.config import PRESETS
 from unbend.metrics import numerical_rank
 from unbend.report import Facts, render, summarise
+from unbend.report.facts import calibration_of
+from unbend.samples import NeighborChoice
 
 
 def test_counts_and_confidence(facts, summary):
@@ -98,7 +101,7 @@ def test_spectrum_history_choice(summary):
     assert (two["R"][-1], two["R_c"][-1], two["delta_R"][-1]) == (109, 31, 78)
     assert (two["rank_step"], two["rank"]) == ([0, 10], [20, 30])
     assert summary["choice"]["how"] == "auto"
-    assert "9 to 10 stay open" in summary["choice"]["text"]
+    assert "9 to 10 are plausible" in summary["choice"]["text"]
     assert summary["choice"]["rows"][8]["k"] == 10
 
 
@@ -152,3 +155,28 @@ def test_bad_facts_are_named(facts):
         replace(facts, thumbnail_index=facts.thumbnail_index + 1)
     with pytest.raises(TypeError, match="with a model only"):
         summarise(facts, y=facts.y)
+
+
+def test_calibration_puts_the_chosen_metric_first():
+    config = PRESETS["vectors"].override({"stage2.eta": 0.2, "network.dim": 20})
+    choice = NeighborChoice("cosine", {"euclidean": 0.8, "cosine": 0.9, "ridge:0.03": 0.85})
+    rows = [{"labelling": "stage 1: line 10", "explained": 0.5, "smallest_cluster": 7}]
+    found = calibration_of(config, choice, rows)
+    assert [m["name"] for m in found["metrics"]] == ["cosine", "ridge:0.03", "euclidean"]
+    assert (found["eta"], found["dim"], found["labelling"]) == (0.2, 20, rows)
+    assert found["reason"] == choice.reason()
+    without = calibration_of(config.override({"views.n_neighbors": 0}), choice, rows)
+    assert without["reason"] == "no neighbours as views"
+
+
+def test_the_page_tells_the_calibration_and_is_silent_without_it(facts):
+    choice = NeighborChoice("cosine", {"euclidean": 0.8123, "cosine": 0.9})
+    rows = [{"labelling": "<b>stage 1</b>", "explained": 0.51234, "smallest_cluster": 7}]
+    config = PRESETS["vectors"].override({"stage2.eta": 0.2})
+    known = replace(facts, calibration=calibration_of(config, choice, rows))
+    page = render(summarise(known, n_map=50))
+    assert "How it was calibrated" in page
+    assert "0.812" in page
+    assert "0.512" in page
+    assert "&lt;b&gt;stage 1&lt;/b&gt;" in page
+    assert "How it was calibrated" not in render(summarise(facts, n_map=50))

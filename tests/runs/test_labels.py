@@ -131,3 +131,38 @@ def test_an_array_with_rows_missing_or_of_another_width_is_not_written(tmp_path,
     with pytest.raises(ValueError, match=r"x.npy"), npy_file(tmp_path / "x.npy", (3, 3)) as write:
         write(wrong)
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("wrong", [10**9, -1, 3])
+def test_a_cluster_that_no_run_can_have_is_refused(tmp_path, wrong):
+    """A report would draw a billion of them."""
+    path = tmp_path / "labels.parquet"
+    with labels_file(path) as write:
+        write(LabelRows(["a", "b", "c"], np.array([0, 1, wrong]), np.ones(3), np.ones(3)))
+    with pytest.raises(ValueError, match=rf"damaged: cluster {wrong} of 3 samples"):
+        read_labels(path)
+
+
+@pytest.mark.parametrize("name", [" =1+1", "\n=1+1", "  \t@x", "\u00a0=1", "\r\n-2", " +3"])
+def test_blanks_before_a_formula_do_not_hide_it(tmp_path, name):
+    with labels_file(tmp_path / "labels.csv") as write:
+        write(rows([name]))
+    write_csv(tmp_path / "broken.csv", ["path"], [[name]])
+    for table in ("labels.csv", "broken.csv"):
+        with open(tmp_path / table, newline="", encoding="utf-8-sig") as file:
+            assert list(csv.reader(file))[1][0] == "'" + name
+
+
+def test_labels_are_read_without_threads(tmp_path, monkeypatch):
+    """Where no thread can be started, a good file must not seem damaged."""
+    path = tmp_path / "labels.parquet"
+    with labels_file(path) as write:
+        write(rows(NAMES))
+    read = pq.ParquetFile.read
+
+    def checked(self, *args, use_threads=True, **options):
+        assert not use_threads
+        return read(self, *args, use_threads=False, **options)
+
+    monkeypatch.setattr(pq.ParquetFile, "read", checked)
+    assert read_labels(path).samples == NAMES

@@ -156,3 +156,11 @@ def test_what_is_no_model_is_named(tmp_path, make):
     make(tmp_path / "thing")
     with pytest.raises(ValueError, match=r"thing' is not a saved model: model.safetensors is miss"):
         read_model(tmp_path / "thing")
+
+
+@pytest.mark.parametrize("bad", [float("nan"), float("inf"), 1j])
+def test_numbers_that_are_not_finite_or_not_real_are_refused(tmp_path, bad):
+    tensors = {**TENSORS, "labels.codes": torch.tensor([1.0, bad])}
+    write_model(tmp_path / "model", tensors, VALUES)
+    with pytest.raises(ValueError, match=r"is damaged: 'labels.codes' holds numbers that are not"):
+        read_model(tmp_path / "model")

@@ -5,6 +5,7 @@ import warnings
 
 import pytest
 
+from unbend.disk.provenance import commit
 from unbend.runs import Log, RunDirectory, combined_hash, read_json, software
 
 ONE = {"seed": 0, "data": "abc", "settings": {"stage2.eta": 0.1}}
@@ -14,72 +15,95 @@ def names(path) -> list[str]:
     return sorted(p.name for p in path.iterdir())
 
 
-def test_a_run_has_checkpoints_until_it_is_finished(tmp_path):
-    run = RunDirectory(tmp_path / "run")
-    assert run.begin(ONE) is False
-    assert names(run.path) == ["checkpoints"]
-    run.begin_results(ONE)
-    run.write_json("config.json", {})
-    run.finish()
-    assert names(run.path) == ["config.json"]
+def begin(path, identity=ONE, **options) -> bool:
+    """Begin a run and die."""
+    with RunDirectory(path, **options) as run:
+        return run.begin(identity)
+
+
+def write(path, name="config.json", **options) -> None:
+    with RunDirectory(path, **options) as run:
+        run.begin(ONE)
+        run.begin_results(ONE)
+        run.write_json(name, {})
+        run.write_json("manifest.json", {"identity": ONE})
+        run.publish()
+
+
+def test_a_run_has_checkpoints_until_it_is_published(tmp_path):
+    with RunDirectory(tmp_path / "run") as run:
+        assert run.begin(ONE) is False
+        assert names(run.path) == [".lock", "checkpoints"]
+        assert not run.finished
+        run.begin_results(ONE)
+        run.write_json("config.json", {})
+        run.write_json("manifest.json", {})
+        run.publish()
+        assert run.finished
+    assert names(run.path) == ["config.json", "manifest.json"]
 
 
 def test_an_unfinished_run_is_continued_only_when_asked(tmp_path):
-    RunDirectory(tmp_path / "run").begin(ONE)
+    begin(tmp_path / "run")
     (tmp_path / "run" / "checkpoints" / "step").write_text("9")
     with pytest.raises(ValueError, match="holds an unfinished run; pass --resume"):
         RunDirectory(tmp_path / "run")
-    assert RunDirectory(tmp_path / "run", resume=True).begin(ONE) is False
+    assert begin(tmp_path / "run", resume=True) is False
     assert (tmp_path / "run" / "checkpoints" / "step").read_text() == "9"
-    RunDirectory(tmp_path / "run", overwrite=True).begin(ONE)
+    begin(tmp_path / "run", overwrite=True)
     assert names(tmp_path / "run" / "checkpoints") == ["run.json"]
 
 
 def test_results_that_were_begun_are_kept(tmp_path):
-    run = RunDirectory(tmp_path / "run")
-    run.begin(ONE)
-    run.begin_results(ONE)
-    run.write_json("config.json", {"mine": 1})
-    again = RunDirectory(tmp_path / "run", resume=True)
-    assert again.begin(ONE) is True
-    again.write_json("metrics.json", {})
-    assert names(tmp_path / "run") == ["checkpoints", "config.json", "metrics.json"]
+    with RunDirectory(tmp_path / "run") as run:
+        run.begin(ONE)
+        run.begin_results(ONE)
+        run.write_json("config.json", {"mine": 1})
+    with RunDirectory(tmp_path / "run", resume=True) as again:
+        assert again.begin(ONE) is True
+        again.write_json("metrics.json", {})
+        assert names(again.results) == ["config.json", "metrics.json"]
 
 
-def test_results_of_the_run_before_stay_until_new_ones_come(tmp_path):
+def test_results_of_the_run_before_stay_until_new_ones_are_whole(tmp_path):
     """Also when the new run dies in between and is continued."""
-    old = RunDirectory(tmp_path / "run")
-    old.write_json("metrics.json", {"old": 1})
-    RunDirectory(tmp_path / "run", overwrite=True).begin(ONE)
-    assert names(tmp_path / "run") == ["checkpoints", "metrics.json"]
-    again = RunDirectory(tmp_path / "run", resume=True)
-    assert again.begin(ONE) is False
-    again.begin_results(ONE)
-    assert names(tmp_path / "run") == ["checkpoints"]
+    write(tmp_path / "run", "metrics.json")
+    begin(tmp_path / "run", overwrite=True)
+    assert names(tmp_path / "run") == ["checkpoints", "manifest.json", "metrics.json"]
+    write(tmp_path / "run", resume=True)
+    assert names(tmp_path / "run") == ["config.json", "manifest.json"]
 
 
 @pytest.mark.parametrize("change", [{"seed": 1}, {"settings": {}}, {"k": 3}])
 def test_a_run_of_other_options_is_not_continued(tmp_path, change):
-    RunDirectory(tmp_path / "run").begin(ONE)
+    begin(tmp_path / "run")
     key = next(iter(change))
     with pytest.raises(ValueError, match=f"has {key} = .* this call .*; resume with the same"):
-        RunDirectory(tmp_path / "run", resume=True).begin({**ONE, **change})
+        begin(tmp_path / "run", {**ONE, **change}, resume=True)
 
 
 def test_resume_of_nothing_begins(tmp_path):
-    run = RunDirectory(tmp_path / "run", resume=True)
-    assert run.begin(ONE) is False
-    (run.path / "checkpoints" / "run.json").unlink()  # died before it could say what it is
-    assert RunDirectory(tmp_path / "run", resume=True).begin(ONE) is False
+    assert begin(tmp_path / "run", resume=True) is False
+    (tmp_path / "run" / "checkpoints" / "run.json").unlink()  # died before it could write it
+    (tmp_path / "run" / "checkpoints" / ".run.json.x.tmp").write_text("half")
+    assert begin(tmp_path / "run") is False
+    assert names(tmp_path / "run" / "checkpoints") == ["run.json"]
 
 
-@pytest.mark.parametrize("text", ["{", "[1]", "\x00"])
+@pytest.mark.parametrize("text", ["{", "[1]", "\x00", "{}", '{"identity": 1}'])
 def test_a_damaged_state_is_named(tmp_path, text):
-    run = RunDirectory(tmp_path / "run")
-    run.begin(ONE)
-    (run.path / "checkpoints" / "run.json").write_text(text)
-    with pytest.raises(ValueError, match=r"run.json' is damaged: .*--overwrite"):
-        RunDirectory(tmp_path / "run", resume=True).begin(ONE)
+    begin(tmp_path / "run")
+    (tmp_path / "run" / "checkpoints" / "run.json").write_text(text)
+    for options in ({"resume": True}, {"overwrite": True}):
+        with pytest.raises(ValueError, match=r"run.json' is damaged: .*; delete the folder"):
+            RunDirectory(tmp_path / "run", **options)
+
+
+def test_an_unfinished_run_of_another_version_is_named(tmp_path):
+    begin(tmp_path / "run")
+    (tmp_path / "run" / "checkpoints" / "run.json").write_text(json.dumps({"identity": ONE}))
+    with pytest.raises(ValueError, match="an unfinished run of another version; delete its folder"):
+        RunDirectory(tmp_path / "run", resume=True)
 
 
 def test_what_was_begun_for_nothing_goes(tmp_path):
@@ -90,12 +114,12 @@ def test_what_was_begun_for_nothing_goes(tmp_path):
 
 
 def test_abandoning_keeps_the_run_before_and_one_that_was_continued(tmp_path):
-    RunDirectory(tmp_path / "run").write_json("config.json", {})
+    write(tmp_path / "run")
     run = RunDirectory(tmp_path / "run", overwrite=True)
     run.begin(ONE)
     run.abandon()
-    assert names(tmp_path / "run") == ["config.json"]
-    RunDirectory(tmp_path / "two").begin(ONE)
+    assert names(tmp_path / "run") == ["config.json", "manifest.json"]
+    begin(tmp_path / "two")
     again = RunDirectory(tmp_path / "two", resume=True)
     again.begin(ONE)
     again.abandon()
@@ -103,13 +127,10 @@ def test_abandoning_keeps_the_run_before_and_one_that_was_continued(tmp_path):
 
 
 def test_leftovers_of_a_kill_are_swept(tmp_path):
-    run = RunDirectory(tmp_path / "run")
-    run.begin(ONE)
-    (run.path / ".labels.csv.x.tmp").write_text("half")
-    (run.path / "checkpoints" / ".step.x.tmp").mkdir()
-    RunDirectory(tmp_path / "run", resume=True).begin(ONE)
-    assert names(run.path) == ["checkpoints"]
-    assert names(run.path / "checkpoints") == ["run.json"]
+    begin(tmp_path / "run")
+    (tmp_path / "run" / "checkpoints" / ".step.x.tmp").mkdir()
+    begin(tmp_path / "run", resume=True)
+    assert names(tmp_path / "run" / "checkpoints") == ["run.json"]
 
 
 # ---------------------------------------------------------------- manifest
@@ -145,7 +166,7 @@ def test_the_software_is_known_by_version():
     found = software("9.9")
     assert found["unbend"] == "9.9"
     assert found["torch"] == torch.__version__.split("+")[0] or found["torch"] == torch.__version__
-    assert found["commit"] is None or len(found["commit"]) == 40
+    assert found["commit"] == commit()
 
 
 @pytest.mark.parametrize(

@@ -149,7 +149,7 @@ def test_fiftyone(run, tmp_path):
 def test_parquet_is_the_table(run, tmp_path):
     out = export(run, "parquet", out=tmp_path / "l.parquet")
     assert out.read_bytes()[:4] == b"PAR1"
-    with pytest.raises(ValueError, match="is there already"):
+    with pytest.raises(ValueError, match="already exists"):
         export(run, "parquet", out=out)
 
 
@@ -159,7 +159,7 @@ def test_embed_writes_what_the_encoder_says(run, photos, tmp_path):
     assert Z.shape == (result.n_samples, result.dim) == (24, 1280)
     names = [row["sample"] for row in rows(tmp_path / "e.csv")]
     assert names[-1] == "red/7.png"
-    from unbend.data import open_source
+    from unbend.sources import open_source
 
     pixels = open_source(photos, image_size=32).X[-1:]
     np.testing.assert_allclose(Z[-1:], load_encoder(ENCODER).encode(pixels), rtol=1e-3, atol=1e-4)

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 import torch
 
-from unbend.data import load_named
 from unbend.networks import load_encoder
-from unbend.networks.encoders.own import read_own
+from unbend.networks.encoders.unbend_checkpoint import read_saved_encoder
 from unbend.progress import Tick
+from unbend.sources import load_named
 from unbend.workflows.pretrain import pretrain
 
 QUICK = {
@@ -31,7 +31,7 @@ def train(out: Path, X: object = IMAGES, **options: object):
 
 
 def weights(out: Path) -> dict[str, torch.Tensor]:
-    return read_own(out).tensors
+    return read_saved_encoder(out).tensors
 
 
 def test_files_of_an_encoder(tmp_path):
@@ -107,7 +107,7 @@ def test_an_interrupted_training_goes_on_to_the_same_weights(tmp_path):
 @pytest.mark.parametrize(
     ("X", "options", "words"),
     [
-        (IMAGES, {"method": "dino"}, "`method` of pretrain must be one of tcr, simclr"),
+        (IMAGES, {"method": "dino"}, "`method` of pretrain must be one of tcr, byol"),
         (np.random.default_rng(0).random((20, 5)), {}, "holds vectors, and an encoder is trained"),
         (IMAGES, {"settings": {"pretrain.moco.ema": 2}}, r"'pretrain\.moco\.ema' must be from 0"),
         (IMAGES, {"preset": "large"}, "`preset` must be one of auto"),

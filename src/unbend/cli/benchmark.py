@@ -12,25 +12,32 @@ from unbend.cli import options
 __all__ = ["command"]
 
 
-@click.command("benchmark", short_help="Methods × data sets in one table.")
+@click.command("benchmark", short_help="Compare methods on data sets in one table.")
 @click.option(
     "--methods", metavar="A,B,...",
-    help="Methods to compare, as in mlc,kmeans,ensc; by default the quick ones.",
+    help="Methods to compare, such as mlc,kmeans,ensc; by default some quick ones.",
 )  # fmt: skip
 @click.option(
     "--data", metavar="A,B,...",
-    help="Data sets, as in digits,cifar10:test,x.npy@y.npy; by default digits.",
+    help="Data sets, such as digits,cifar10:test,x.npy@y.npy; by default digits.",
 )  # fmt: skip
-@click.option("--seeds", type=click.IntRange(min=1), default=5, show_default=True, help="How many.")
 @click.option(
-    "-k", "--n-clusters", type=click.IntRange(min=1), help="By default as many as classes."
+    "--seeds", type=click.IntRange(min=1), default=5, show_default=True, help="Number of seeds."
 )
-@click.option("--encoder", metavar="NAME|PATH", help="Images are embedded with it first.")
+@click.option(
+    "-k",
+    "--n-clusters",
+    type=click.IntRange(min=1),
+    help="Number of clusters; by default the number of classes.",
+)
+@click.option("--encoder", metavar="NAME|PATH", help="Embed images with this encoder first.")
 @click.option("--timeout", type=float, help="Seconds after which a cell counts as failed.")
 @options.out_option("Directory for the table and its cells.", "runs/benchmark")
-@click.option("-q", "--quiet", is_flag=True, help="No progress.")
+@click.option("-q", "--quiet", is_flag=True, help="Show no progress.")
 def command(methods: str | None, data: str | None, out: Path, quiet: bool, **given: Any) -> None:
-    """Methods × data sets in one table: scores, chance, seconds. Cells that are there are kept.
+    """Compare methods on data sets in one table: scores, chance level, seconds.
+
+    Results of an earlier call are kept; only missing ones are computed.
 
     \b
     Examples:

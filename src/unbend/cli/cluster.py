@@ -23,15 +23,15 @@ __all__ = ["command"]
 @options.out_option("Run directory; by default runs/NAME.")
 @click.option(
     "--labels", metavar="COLUMN|FILE|folders",
-    help="True labels, for scoring only: a column, a file, or the names of the sub-folders.",
+    help="True labels, for scoring only: a column, a file, or 'folders' for the sub-folders.",
 )  # fmt: skip
 @options.encoder_option()
-@click.option("--image-size", type=click.IntRange(min=4), help="Side that images are resized to.")
+@click.option("--image-size", type=click.IntRange(min=4), help="Resize images to this side length.")
 @click.option(
     "--preset",
     default="auto",
     show_default=True,
-    help="auto, images, vectors, embeddings or paper.",
+    help="auto, images, vectors or paper.",
 )
 @options.seed_option
 @options.device_options
@@ -40,21 +40,23 @@ __all__ = ["command"]
 @click.option(
     "--train-on", default="auto", show_default=True, metavar="N|all|auto",
     callback=options.whole_or("all", "auto"),
-    help="Rows to train on; the rest is labelled by the trained model. auto: all up to 100,000, "
-    "else 50,000 drawn by the seed.",
+    help="Number of samples to train on; the trained model labels the rest. auto: all up to "
+    "100,000, else 50,000 drawn at random.",
 )  # fmt: skip
-@click.option("--workers", type=click.IntRange(min=1), help="Processes that decode images.")
+@click.option(
+    "--workers", type=click.IntRange(min=1), help="Number of processes that decode images."
+)
 @click.option(
     "--max-broken", default=0.1, show_default=True, type=click.FloatRange(0, 1),
-    help="Share of unreadable images that is put up with; they are listed in broken.csv.",
+    help="Tolerated share of unreadable images; they are listed in broken.csv.",
 )  # fmt: skip
-@click.option("--compare", is_flag=True, help="Score k-means and spectral clustering too.")
+@click.option("--compare", is_flag=True, help="Also score k-means and spectral clustering.")
 @click.option("--report/--no-report", default=True, help="Write report.html.")
 @click.option("--overwrite", is_flag=True, help="Replace an earlier run.")
 @click.option("--resume", is_flag=True, help="Continue an unfinished run where it stopped.")
 @options.output_options
 def command(input: str, out: Path | None, quiet: bool, as_json: bool, **given: Any) -> None:
-    """Cluster INPUT and leave labels, model and report in a run directory.
+    """Cluster INPUT and write labels, model and report to a run directory.
 
     INPUT is a folder of images, a csv or parquet list of image paths, an array (.npy, .npz,
     .parquet, .safetensors), or a named set such as digits or cifar10:test.

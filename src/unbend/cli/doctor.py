@@ -9,11 +9,11 @@ from unbend.cli import options
 __all__ = ["command"]
 
 
-@click.command("doctor", short_help="What is installed, and does it work?")
-@click.option("--test/--no-test", default=True, help="Cluster a few hundred digits as a test.")
+@click.command("doctor", short_help="Check the installation.")
+@click.option("--test/--no-test", default=True, help="Cluster a few hundred vectors as a test.")
 @options.output_options
 def command(test: bool, quiet: bool, as_json: bool) -> None:
-    """Say what is installed, on which device it runs, and whether it works.
+    """Show what is installed, on which devices it runs, and whether it works.
 
     \b
     Example:

@@ -15,9 +15,11 @@ __all__ = ["command"]
 @click.argument("input", metavar="INPUT", type=click.Path())
 @options.encoder_option("lite2")
 @options.out_option("Array to write, .npy.", "embeddings.npy")
-@click.option("--overwrite", is_flag=True, help="Replace the array if it is there.")
+@click.option("--overwrite", is_flag=True, help="Replace an existing array.")
 @click.option("--device", default="auto", show_default=True, help="auto, cpu, cuda, cuda:1 or mps.")
-@click.option("--workers", type=click.IntRange(min=1), help="Processes that decode images.")
+@click.option(
+    "--workers", type=click.IntRange(min=1), help="Number of processes that decode images."
+)
 @options.config_option
 @options.output_options
 def command(
@@ -30,9 +32,9 @@ def command(
     quiet: bool,
     as_json: bool,
 ) -> None:
-    """Turn images into vectors with a pre-trained encoder; a row per image, float32.
+    """Turn images into vectors with a pre-trained encoder: one float32 row per image.
 
-    Names of the rows go to a csv beside the array. Embeddings are cached by content: images seen
+    A csv file next to the array names the rows. Embeddings are cached by content, so images seen
     before are not encoded again.
 
     \b

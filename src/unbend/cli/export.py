@@ -11,17 +11,17 @@ from unbend.cli import options
 __all__ = ["command"]
 
 
-@click.command("export", short_help="Hand the labels of a run to other programs.")
+@click.command("export", short_help="Export the labels of a run for other programs.")
 @click.argument("run", metavar="RUN", type=click.Path(path_type=Path))
 @click.option(
     "--format", "kind", required=True, type=click.Choice(["parquet", "imagefolder", "fiftyone"]),
-    help="parquet: the table; imagefolder: a folder of links per cluster; fiftyone: labels.json "
+    help="parquet: the table; imagefolder: one folder of links per cluster; fiftyone: labels.json "
     "and links.",
 )  # fmt: skip
-@options.out_option("Where to; by default beside the run.")
+@options.out_option("Where to write; by default next to the run.")
 @click.option(
     "--images", type=click.Path(path_type=Path), metavar="FOLDER",
-    help="Where the images are, if no longer where they were clustered.",
+    help="Folder of the images, if they have moved since they were clustered.",
 )  # fmt: skip
 @click.option("--copy", is_flag=True, help="Copy images instead of linking to them.")
 @options.output_options
@@ -34,7 +34,7 @@ def command(
     quiet: bool,
     as_json: bool,
 ) -> None:
-    """Hand the labels of RUN to other programs.
+    """Export the labels of RUN for other programs.
 
     \b
     Examples:

@@ -1,8 +1,10 @@
-"""What several commands share: options, values, progress."""
+"""Options, checks and output that several commands share."""
 
 from __future__ import annotations
 
 import json
+import os
+import sys
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
@@ -24,6 +26,7 @@ __all__ = [
     "encoder_option",
     "out_option",
     "output_options",
+    "pretraining_methods",
     "progress_for",
     "seed_option",
     "set_option",
@@ -34,11 +37,11 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 class Interrupted(click.ClickException):
-    """The user pressed Ctrl-C; the message says how to go on."""
+    """The user pressed Ctrl-C; the message says how to continue."""
 
 
 def whole_or(*words: str) -> Callable[[click.Context, click.Parameter, Any], int | str]:
-    """Check of an option that is a whole number or one of some words."""
+    """Callback for an option that is a whole number or one of ``words``."""
 
     def check(ctx: click.Context, param: click.Parameter, value: Any) -> int | str:
         text = str(value)
@@ -54,11 +57,11 @@ def whole_or(*words: str) -> Callable[[click.Context, click.Parameter, Any], int
 
 
 def config_option(function: F) -> F:
-    """``--config``: a TOML file that gives defaults to the other options."""
+    """``--config``: a TOML file with defaults for the other options."""
     return click.option(
         "--config", is_eager=True, expose_value=False, callback=load_config,
         type=click.Path(path_type=Path), metavar="FILE.toml",
-        help="Options and settings from a file; flags win over it.",
+        help="Read options and settings from a file; flags take precedence.",
     )(function)  # fmt: skip
 
 
@@ -66,21 +69,29 @@ def set_option(function: F) -> F:
     """``--set``: any setting by its dotted name."""
     return click.option(
         "--set", "settings", multiple=True, metavar="NAME=VALUE",
-        help="Any setting by its dotted name, as in stage2.eta=0.1; may be repeated.",
+        help="Change any setting by its dotted name, such as stage2.eta=0.1; may be repeated.",
     )(function)  # fmt: skip
 
 
 def collect_settings(flags: tuple[str, ...]) -> dict[str, Any]:
-    """Settings of the file and of the flags, which win."""
+    """Settings from the file and from flags; flags take precedence."""
     stored = click.get_current_context().meta.get("unbend.settings", {})
     return {**stored, **dict(parse_setting(text) for text in flags)}
+
+
+def pretraining_methods() -> list[str]:
+    """Names of the methods of stage 1: those of their files, which help need not import."""
+    folder = Path(__file__).parents[1] / "pretrain" / "methods"
+    return sorted(
+        (p.stem for p in folder.glob("[a-z]*.py")), key=lambda name: (name != "tcr", name)
+    )
 
 
 def seed_option(function: F) -> F:
     """``--seed``."""
     return click.option(
         "--seed", default=0, show_default=True, type=click.IntRange(min=0),
-        help="Seed of everything random.",
+        help="Seed of all random numbers.",
     )(function)  # fmt: skip
 
 
@@ -89,7 +100,7 @@ def device_options(function: F) -> F:
     function = click.option(
         "--precision", default="32-true", show_default=True,
         type=click.Choice(["32-true", "bf16-mixed", "16-mixed", "64-true"]),
-        help="Numbers that training computes with.",
+        help="Floating-point precision of training.",
     )(function)  # fmt: skip
     return click.option(
         "--device", default="auto", show_default=True, help="auto, cpu, cuda, cuda:1 or mps."
@@ -100,8 +111,8 @@ def encoder_option(default: str = "auto") -> Callable[[F], F]:
     """``--encoder``."""
     return click.option(
         "--encoder", default=default, show_default=True, metavar="NAME|PATH|none",
-        help="Pre-trained encoder of images: lite0, lite2, hf:NAME, a checkpoint; none trains on "
-        "pixels; auto takes none for gray images up to 40 pixels wide, else lite2.",
+        help="Pre-trained image encoder: lite0, lite2, hf:NAME or a checkpoint; none trains on "
+        "pixels; auto uses none for gray images up to 40 pixels wide, else lite2.",
     )  # fmt: skip
 
 
@@ -116,13 +127,13 @@ def out_option(what: str, default: str | None = None) -> Callable[[F], F]:
 def output_options(function: F) -> F:
     """``--quiet`` and ``--json``."""
     function = click.option(
-        "--json", "as_json", is_flag=True, help="Print the result as JSON; progress on stderr."
+        "--json", "as_json", is_flag=True, help="Print the result as JSON; progress goes to stderr."
     )(function)
-    return click.option("-q", "--quiet", is_flag=True, help="No progress.")(function)
+    return click.option("-q", "--quiet", is_flag=True, help="Show no progress.")(function)
 
 
 def progress_for(quiet: bool) -> AbstractContextManager[Progress]:
-    """Bars or lines on standard error, or nothing."""
+    """Progress on standard error, or none."""
     from unbend.progress import console_progress, silent
     from unbend.workflows.processes import is_first
 
@@ -130,9 +141,15 @@ def progress_for(quiet: bool) -> AbstractContextManager[Progress]:
 
 
 def emit(result: Mapping[str, Any], text: str, as_json: bool) -> None:
-    """Print the result for a machine or for a person; of several processes the first speaks."""
+    """Print the result as JSON or as text; of several processes only the first prints."""
     from unbend.workflows.processes import is_first
 
     if not is_first():
         return
-    click.echo(json.dumps(result, indent=2, ensure_ascii=False) if as_json else text)
+    try:
+        click.echo(json.dumps(result, indent=2, ensure_ascii=False) if as_json else text)
+    except BrokenPipeError:  # whoever read it has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise OSError(f"cannot print the result ({reason}); the work itself is done") from error

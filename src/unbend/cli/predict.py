@@ -15,11 +15,11 @@ __all__ = ["command"]
 @click.argument("run", metavar="RUN", type=click.Path(path_type=Path))
 @click.argument("input", metavar="INPUT", type=click.Path())
 @options.out_option("Table to write, .csv or .parquet.", "labels.csv")
-@click.option("--probabilities", is_flag=True, help="A column per cluster, p0, p1, ...")
-@click.option("--overwrite", is_flag=True, help="Replace the table if it is there.")
+@click.option("--probabilities", is_flag=True, help="Add a column per cluster: p0, p1, ...")
+@click.option("--overwrite", is_flag=True, help="Replace an existing table.")
 @click.option(
     "--encoder", default="auto", show_default=True, metavar="NAME|PATH",
-    help="The encoder of the run, if it has moved.",
+    help="Where the encoder of the run is, if it has moved.",
 )  # fmt: skip
 @click.option(
     "--device", default="auto", show_default=True, help="Device of the encoder, as in cluster."
@@ -37,9 +37,9 @@ def command(
     quiet: bool,
     as_json: bool,
 ) -> None:
-    """Label new samples with the model of RUN, piece by piece: memory does not grow with INPUT.
+    """Label new samples with the model of RUN, in chunks: memory does not grow with INPUT.
 
-    Rows keep their order. RUN may also be a saved model directory.
+    Rows keep their order. RUN may also be the directory of a saved model.
 
     \b
     Examples:

@@ -16,27 +16,31 @@ __all__ = ["command"]
 @click.argument("input", metavar="INPUT", type=click.Path())
 @click.option(
     "--method", default="tcr", show_default=True,
-    type=click.Choice(["tcr", "simclr", "moco", "vicreg", "byol", "swav"]),
+    type=click.Choice(options.pretraining_methods()),
     help="Self-supervised method.",
 )  # fmt: skip
 @options.out_option("Checkpoint directory to write.", "pretrained")
-@click.option("--epochs", type=click.IntRange(min=1), help="Length; by default the preset's.")
+@click.option(
+    "--epochs", type=click.IntRange(min=1), help="Number of epochs; by default that of the preset."
+)
 @click.option(
     "--labels", metavar="COLUMN|FILE|folders",
-    help="True labels, for a score on the way only: a column, a file, or the sub-folders.",
+    help="True labels, only to score progress: a column, a file, or 'folders' for the sub-folders.",
 )  # fmt: skip
-@click.option("--image-size", type=click.IntRange(min=4), help="Side that images are resized to.")
+@click.option("--image-size", type=click.IntRange(min=4), help="Resize images to this side length.")
 @click.option(
     "--preset",
     default="auto",
     show_default=True,
-    help="auto, images, vectors, embeddings or paper.",
+    help="auto, images, vectors or paper.",
 )
 @options.seed_option
 @options.device_options
 @options.config_option
 @options.set_option
-@click.option("--workers", type=click.IntRange(min=1), help="Processes that decode images.")
+@click.option(
+    "--workers", type=click.IntRange(min=1), help="Number of processes that decode images."
+)
 @click.option("--overwrite", is_flag=True, help="Replace an earlier checkpoint.")
 @click.option("--resume", is_flag=True, help="Continue where an earlier call stopped.")
 @options.output_options

@@ -11,11 +11,11 @@ from unbend.cli import options
 __all__ = ["command"]
 
 
-@click.command("report", short_help="Write the report of a run anew.")
+@click.command("report", short_help="Write the report of a run again.")
 @click.argument("run", metavar="RUN", type=click.Path(path_type=Path))
 @options.output_options
 def command(run: Path, quiet: bool, as_json: bool) -> None:
-    """Write report.html of a finished run anew: one file to look at and to pass on.
+    """Write report.html of a finished run again: one file to view and share.
 
     \b
     Example:

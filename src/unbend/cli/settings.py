@@ -37,7 +37,7 @@ def _leaves(node: Any, prefix: str) -> Iterable[str]:
 
 
 def parse_setting(text: str) -> tuple[str, Any]:
-    """``stage2.eta=0.1`` as a name and a value; values are written as in TOML.
+    """Split ``stage2.eta=0.1`` into a name and a value; values are written as in TOML.
 
     >>> parse_setting("stage2.eta=0.1"), parse_setting("pretrain.method=moco")
     (('stage2.eta', 0.1), ('pretrain.method', 'moco'))
@@ -49,13 +49,13 @@ def parse_setting(text: str) -> tuple[str, Any]:
     try:
         return name, tomllib.loads(f"value = {value}")["value"]
     except tomllib.TOMLDecodeError:
-        return name, value  # a bare word
+        return name, value  # a bare word, not quoted as in TOML
 
 
 def load_config(ctx: click.Context, param: click.Parameter, path: Path | None) -> None:
-    """Make the values of a TOML file the defaults of the command's options.
+    """Use the values of a TOML file as defaults of the command's options.
 
-    Top-level keys are options by their long names; tables are settings, as in ``[stage2]``.
+    Top-level keys are long names of options; tables are settings, such as ``[stage2]``.
     """
     if path is None:
         return
@@ -80,16 +80,18 @@ def load_config(ctx: click.Context, param: click.Parameter, path: Path | None) -
 
 def _read(path: Path) -> dict[str, Any]:
     try:
+        if not path.is_file() and path.exists():
+            raise ValueError("it is not a regular file")
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         reason = error.strerror or str(error)
         raise click.UsageError(f"cannot read --config {str(path)!r}: {reason}") from error
-    except ValueError as error:  # decoding errors of TOML and of UTF-8
+    except (ValueError, RecursionError) as error:  # decoding errors of TOML and of UTF-8
         raise click.UsageError(f"--config {str(path)!r} is not TOML: {error}") from error
 
 
 def _options(command: click.Command) -> dict[str, str]:
-    """Spelling in the file → name of the parameter."""
+    """Map every spelling in the file to the name of the parameter."""
     spellings: dict[str, str] = {}
     for param in command.params:
         if param.name is None or param.name in ("config", "help"):

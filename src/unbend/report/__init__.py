@@ -1,12 +1,12 @@
-"""What people look at: summarise (a plain dict) → plot or render (one HTML file).
+"""The report of a clustering: a summary as a plain dict, then one HTML file or plots.
 
-``write_report(run)`` puts ``report.html`` into a run directory; ``summarise(model, X)`` and
-``render(summary)`` do the same for a live model.
+``write_report(run)`` writes ``report.html`` into a run directory. ``summarise(model, X)`` and
+``render(summary)`` do the same for a fitted model.
 """
 
 from unbend.report.facts import Facts, facts_of_model
-from unbend.report.read import facts_of_run
 from unbend.report.render import render
+from unbend.report.run_facts import facts_of_run
 from unbend.report.sprites import make_thumbnails
 from unbend.report.summarise import summarise
 from unbend.report.truth import compare_with_truth

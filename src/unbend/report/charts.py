@@ -1,6 +1,6 @@
-"""Geometry of the charts in per cent of their frame; the template draws it.
+"""Coordinates of the charts, in per cent of their frame; the template draws them.
 
-Lines are stretched to any width, letters are not: that is why labels are kept apart.
+The page stretches lines to its width but must not stretch text, so labels are kept separate.
 """
 
 from __future__ import annotations
@@ -46,9 +46,10 @@ def line_chart(
     zero: bool = True,
     whole_x: bool = False,
 ) -> dict[str, Any]:
-    """Frame, ticks and paths of some lines.
+    """Frame, ticks and paths of a line chart.
 
-    Each series has ``name, style, x, y`` (None breaks the line) and ``dots`` (bool, optional).
+    Each series has ``name``, ``style``, ``x``, ``y`` (None interrupts the line) and optionally
+    ``dots``, True for a dot at every point.
     """
     xs = [x for s in series for x in s["x"]]
     ys = [y for s in series for y in s["y"] if y is not None]
@@ -102,7 +103,7 @@ def _path(points: Sequence[tuple[float, float | None]]) -> str:
 
 
 def spectrum_chart(spectrum: dict[str, Any]) -> dict[str, Any]:
-    """Eigenvalues of Γ, the gap after k marked."""
+    """Eigenvalues of Γ, with the gap after k marked."""
     values, k = spectrum["eigenvalues"], spectrum["k"]
     numbers = list(range(1, len(values) + 1))
     line = {"name": "eigenvalue", "style": "a", "x": numbers, "y": values, "dots": True}
@@ -164,7 +165,7 @@ def rank_chart(history: Sequence[dict[str, Any]]) -> dict[str, Any]:
 def _joined(
     history: Sequence[dict[str, Any]], steps: str, key: str
 ) -> tuple[list[float], list[float | None]]:
-    """The stages one after the other; the line breaks between them."""
+    """Join the stages end to end, with a break in the line between two of them."""
     x: list[float] = []
     y: list[float | None] = []
     for offset, stage in zip(_offsets(history), history, strict=True):
@@ -188,7 +189,7 @@ def _stages(history: Sequence[dict[str, Any]]) -> list[tuple[float, str]]:
 
 
 def tree_chart(linkage: Sequence[Sequence[float]]) -> dict[str, Any]:
-    """A dendrogram that grows to the right: ``leaves`` in drawing order, ``path``, ticks."""
+    """A dendrogram that grows to the right: ``leaves`` in drawing order, ``path`` and ticks."""
     k = len(linkage) + 1
     order = _leaves(linkage)
     at = {leaf: 100 * (i + 0.5) / k for i, leaf in enumerate(order)}

@@ -1,4 +1,4 @@
-"""What a report is made from: plain arrays, whether a live model or a run directory gave them."""
+"""The input of a report: plain arrays, from a fitted model or from a run directory."""
 
 from __future__ import annotations
 
@@ -9,16 +9,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from unbend.config import Config
 from unbend.estimator import MLC
 from unbend.labels import ModelSelection
 from unbend.report.sprites import make_thumbnails
+from unbend.samples import NeighborChoice
 
-__all__ = ["Facts", "facts_of_model"]
+__all__ = ["Facts", "calibration_of", "facts_of_model"]
 
 
 @dataclass(frozen=True)
 class Facts:
-    """Everything that is known about a clustering; what is not known stays None or empty.
+    """Everything known about a clustering; unknown fields stay None or empty.
 
     Attributes
     ----------
@@ -27,23 +29,25 @@ class Facts:
     names : sequence of str
         One per sample.
     probability, outlier_score : ndarray of shape (n,), optional
-        Probability of the own cluster; distance from every cluster's subspace.
+        Probability of the assigned cluster; distance from every cluster's subspace.
     outlier_threshold : float, optional
-        Scores above it are called outliers.
+        Samples with a higher score are called outliers.
     features : ndarray of shape (n, d), optional
         Z, on the unit sphere.
     eigenvalues, merge_tree : ndarray, optional
         Leading spectrum of Γ; a SciPy linkage of the clusters.
     selection : ModelSelection, optional
         How the number of clusters was chosen.
+    calibration : dict, optional
+        What was chosen from the data, see :func:`calibration_of`.
     history : list of dict
         A row per training step.
     thumbnails, thumbnail_index : ndarray, optional
         Small pictures (m, h, w, 3), uint8, and the samples that they show.
     y : ndarray of shape (n,), optional
-        True labels as numbers, or
+        True labels as numbers.
     truth : dict, optional
-        their scores alone: ``scores``, ``chance``, ``classes``, ``table``.
+        Used without ``y``: only ``scores``, ``chance``, ``classes`` and ``table``.
     classes : sequence of str, optional
         Names of the true labels.
     about : dict
@@ -63,6 +67,7 @@ class Facts:
     eigenvalues: NDArray[np.float64] | None = None
     merge_tree: NDArray[np.float64] | None = None
     selection: ModelSelection | None = None
+    calibration: Mapping[str, Any] | None = None
     history: Sequence[Mapping[str, Any]] = ()
     thumbnails: NDArray[np.uint8] | None = None
     thumbnail_index: NDArray[np.int64] | None = None
@@ -85,13 +90,15 @@ class Facts:
                     f"for {n} samples"
                 )
         if (self.thumbnails is None) != (self.thumbnail_index is None):
-            raise ValueError("`thumbnails` and `thumbnail_index` of the report belong together")
+            raise ValueError(
+                "`thumbnails` and `thumbnail_index` of the report belong together; give both"
+            )
         if self.thumbnails is not None and self.thumbnail_index is not None:
             _check_thumbnails(self.thumbnails, self.thumbnail_index, n)
 
     @property
     def n_clusters(self) -> int:
-        """k; clusters without members count."""
+        """k, including clusters without members."""
         tree = 0 if self.merge_tree is None else len(self.merge_tree) + 1
         return max(int(self.labels.max()) + 1, tree)
 
@@ -109,6 +116,25 @@ def _check_thumbnails(thumbnails: NDArray[Any], index: NDArray[Any], n: int) -> 
         )
 
 
+def calibration_of(
+    config: Config, neighbors: NeighborChoice, labelling: Sequence[Mapping[str, Any]]
+) -> dict[str, Any]:
+    """What a run chose from the data, and what it chose among.
+
+    ``reason`` and ``metrics`` (name and λ_k, the chosen one first) of the neighbours, ``eta``,
+    ``dim``, and ``labelling``, the table of labellings, the chosen one first.
+    """
+    used = config.views.n_neighbors > 0
+    others = sorted(neighbors.scores.items(), key=lambda m: (m[0] != neighbors.metric, -m[1]))
+    return {
+        "reason": neighbors.reason() if used else "no neighbours as views",
+        "metrics": [{"name": name, "score": score} for name, score in others],
+        "eta": config.stage2.eta,
+        "dim": config.network.dim,
+        "labelling": [dict(row) for row in labelling],
+    }
+
+
 def facts_of_model(
     model: MLC,
     X: Any,
@@ -121,10 +147,10 @@ def facts_of_model(
     warnings: Sequence[str] = (),
     **about: Any,
 ) -> Facts:
-    """Facts of a fitted model and the samples that it was fitted on.
+    """Facts of a fitted model and of the samples it was fitted on.
 
-    ``images`` are shown instead of X, for models of embeddings. ``about`` holds ``title``,
-    ``data``, ``split``, ``seed``, ``seconds``.
+    For a model of embeddings, ``images`` are the pictures to show. ``about`` takes ``title``,
+    ``data``, ``split``, ``seed`` and ``seconds``.
     """
     from unbend import __version__
 
@@ -138,7 +164,7 @@ def facts_of_model(
     if pictures is not None:
         thumbnails, index = make_thumbnails(pictures, labels=model.labels_)
     seed = model.random_state
-    found = model.assess(X)
+    found = model.assess_fitted() if model.holds_fit_output else model.assess(X)
     known: dict[str, Any] = {
         "version": __version__,
         "kind": "images" if pictures is not None else "vectors",
@@ -154,6 +180,7 @@ def facts_of_model(
         eigenvalues=model.eigenvalues_,
         merge_tree=model.merge_tree_,
         selection=model.model_selection_,
+        calibration=calibration_of(model.config_, model.neighbors_, model.labelling_),
         history=model.history_,
         thumbnails=thumbnails,
         thumbnail_index=index,

@@ -1,7 +1,7 @@
-"""A flat map of the features: t-SNE of landmarks, everyone else beside the nearest ones.
+"""A 2-D map of the features: t-SNE of landmarks; other samples go next to their nearest ones.
 
-Clusters are subspaces, and z and −z lie on one line, so "near" is measured by cos². Forces
-between far points are summed on a grid by FFT: the time grows with n, not with n².
+Clusters are subspaces, and z and −z lie on one line, so similarity is cos². Repulsive forces are
+summed on a grid by FFT: time grows with n, not with n².
 """
 
 from __future__ import annotations
@@ -12,23 +12,23 @@ import numpy as np
 import scipy.fft
 from numpy.typing import NDArray
 
-__all__ = ["lay_out", "sample_rows"]
+__all__ = ["lay_out", "sample_by_cluster"]
 
 Array = NDArray[np.float64]
 
 _N_LANDMARKS, _N_NEIGHBORS, _GRID = 3000, 20, 128
-_FEW = 400  # so many points are summed in pairs
+_FEW = 400  # up to this many points, forces are summed over all pairs
 _EARLY, _STEPS, _EXAGGERATION = 80, 300, 12.0
 
 
-def sample_rows(
+def sample_by_cluster(
     labels: NDArray[np.int64], size: int, *, seed: int = 0, least: int = 5
 ) -> NDArray[np.int64]:
-    """Indices of ``size`` samples at random, in rising order.
+    """Indices of ``size`` samples drawn at random, in ascending order.
 
-    Small clusters are seen too: each has ``least`` members among them where ``size`` allows.
+    Every cluster contributes at least ``least`` members, as far as ``size`` allows.
 
-    >>> sample_rows(np.array([0] * 90 + [1] * 10), 10, least=2).size
+    >>> sample_by_cluster(np.array([0] * 90 + [1] * 10), 10, least=2).size
     10
     """
     n = len(labels)
@@ -51,12 +51,12 @@ def lay_out(Z: NDArray[np.floating], *, seed: int = 0, n_landmarks: int = _N_LAN
     Parameters
     ----------
     Z : ndarray of shape (n, d)
-        Features; scaled to unit length here.
+        Features; they are scaled to unit length.
     seed : int
-        Which samples become landmarks. Everything else is deterministic.
+        Decides which samples become landmarks. Everything else is deterministic.
     n_landmarks : int
-        t-SNE runs on that many; other samples go to the weighted mean of the three landmarks
-        with the largest cos².
+        t-SNE runs on this many samples; the others go to the weighted mean of the three
+        landmarks with the largest cos².
     """
     Z = np.asarray(Z, dtype=np.float32)
     if Z.ndim != 2 or len(Z) == 0:
@@ -92,7 +92,7 @@ def _beside(Z: NDArray[np.float32], landmarks: NDArray[np.float32], positions: A
 
 @dataclass(frozen=True)
 class _Edges:
-    """Neighbour pairs i, j with affinity p; both directions are listed."""
+    """Pairs of neighbours i, j with affinity p, in both directions."""
 
     i: NDArray[np.int64]
     j: NDArray[np.int64]
@@ -106,7 +106,7 @@ def _tsne(Z: NDArray[np.float32]) -> Array:
         return np.stack([np.cos(angle), np.sin(angle)], 1)
     edges, Y = _neighbours(Z), _start(Z)
     velocity, gains = np.zeros_like(Y), np.ones_like(Y)
-    rate = n / _EXAGGERATION  # all forces fall with 1/n
+    rate = n / _EXAGGERATION  # all forces decrease like 1/n
     repulsion = _pairwise if n <= _FEW else _repulsion
     for step in range(_STEPS):
         early = step < _EARLY
@@ -122,9 +122,9 @@ def _tsne(Z: NDArray[np.float32]) -> Array:
 
 
 def _start(Z: NDArray[np.float32]) -> Array:
-    """Two leading principal components of zzᵀ, the features in which lines are points.
+    """The two leading principal components of zzᵀ, which is the same for z and −z.
 
-    cos² is the inner product of these; a random sketch of the d² numbers is enough.
+    cos² is the inner product of two such matrices; a random sketch of their d² entries suffices.
     """
     rng = np.random.default_rng(0)
     sketch = (Z @ rng.standard_normal((Z.shape[1], 64), dtype=np.float32)) ** 2
@@ -137,7 +137,7 @@ def _start(Z: NDArray[np.float32]) -> Array:
 
 
 def _neighbours(Z: NDArray[np.float32]) -> _Edges:
-    """The graph of nearest neighbours by cos², symmetric, total weight one."""
+    """The symmetric graph of nearest neighbours by cos², with total weight one."""
     n = len(Z)
     k = min(_N_NEIGHBORS, n - 1)
     best = np.empty((n, k), dtype=np.int64)
@@ -170,7 +170,7 @@ def _pairwise(Y: Array) -> Array:
 
 
 def _repulsion(Y: Array) -> Array:
-    """The same as :func:`_pairwise`, summed on a grid."""
+    """As :func:`_pairwise`, but summed on a grid."""
     low = Y.min(0)
     cell = max(float((Y.max(0) - low).max()) / (_GRID - 2), 1e-9)
     place = (Y - low) / cell

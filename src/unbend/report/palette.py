@@ -1,8 +1,8 @@
-"""Colours for any number of clusters that stay apart for colour-blind eyes.
+"""Colours for any number of clusters, chosen to remain distinct with colour-blindness.
 
-The first eight are those of Okabe and Ito, yellow and black exchanged for colours that show on
-light and on dark ground. Later ones walk around the circle of hues in golden steps with changing
-lightness. Colour is never the only sign: the map writes numbers and changes the shape of points.
+The first eight are those of Okabe and Ito, with yellow and black replaced by colours that are
+visible on light and dark backgrounds. The others step around the hue circle by the golden angle,
+with varying lightness. Colour is never the only cue: the map also shows numbers and shapes.
 """
 
 from __future__ import annotations

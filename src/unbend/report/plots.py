@@ -1,7 +1,7 @@
-"""The pictures of the report as matplotlib figures, for papers and notebooks.
+"""The charts of the report as matplotlib axes, for papers and notebooks.
 
-Every function takes a summary (:func:`~unbend.report.summarise`), draws into ``ax`` where that is
-given, and returns the axes.
+Every function takes a fitted :class:`~unbend.MLC`, draws into ``ax`` (by default into a new
+figure) and returns the axes. They need ``pip install 'unbend[plot]'``.
 """
 
 from __future__ import annotations
@@ -9,79 +9,50 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils.validation import check_is_fitted
 
+from unbend.estimator import MLC
+from unbend.report.map2d import lay_out, sample_by_cluster
 from unbend.report.palette import colours
 
-__all__ = [
-    "plot_contact_sheet",
-    "plot_contingency",
-    "plot_map",
-    "plot_principal_images",
-    "plot_rates",
-    "plot_similarity",
-    "plot_spectrum",
-    "plot_tree",
-]
+__all__ = ["plot_map", "plot_rates", "plot_similarity", "plot_spectrum", "plot_tree"]
+
+_MOST_TICKS = 30  # clusters; more numbers than this would overlap on an axis
 
 
-def plot_similarity(summary: dict[str, Any], ax: Any = None) -> Any:
-    """|Z Zᵀ| with samples ordered by cluster, the paper's cosine-similarity figure."""
-    found = _part(summary, "similarity", "features")
-    ax = _axes(ax, (4.6, 4))
-    image = ax.imshow(found["matrix"] / 255, vmin=0, vmax=1, cmap="Blues", interpolation="none")
-    bounds = np.asarray(found["bounds"])
-    middles = (bounds[:-1] + bounds[1:]) / 2 - 0.5
-    if len(middles) <= 30:
-        ax.set_xticks(middles, found["clusters"])
-        ax.set_yticks(middles, found["clusters"])
-    ax.tick_params(length=0)
-    ax.set(xlabel="cluster", ylabel="cluster")
-    ax.figure.colorbar(image, ax=ax, label="|cos|", shrink=0.85)
-    return ax
+def plot_map(
+    model: MLC, X: Any = None, *, ax: Any = None, max_samples: int = 20_000, seed: int = 0
+) -> Any:
+    """Features in two dimensions, coloured and numbered by cluster.
 
+    The map is the one of the report: t-SNE with cos² as the similarity, because a cluster is a
+    linear subspace.
 
-def plot_spectrum(summary: dict[str, Any], ax: Any = None) -> Any:
-    """Leading eigenvalues of Γ; a line marks the gap after k."""
-    found = _part(summary, "spectrum", "eigenvalues")
-    ax = _axes(ax, (5, 3))
-    values, k = found["eigenvalues"], found["k"]
-    ax.plot(range(1, len(values) + 1), values, "o-", ms=4, color=colours(1)[0])
-    ax.axvline(k + 0.5, color="0.5", ls="--", lw=1)
-    gap = "" if found["gap"] is None else f", gap {found['gap']:.3g}"
-    ax.set(xlabel="number", ylabel="eigenvalue of Γ", title=f"k = {k}{gap}")
-    return ax
+    Parameters
+    ----------
+    model : MLC
+        A fitted model.
+    X : array-like, optional
+        Samples to show; by default those of ``fit``, which a loaded model no longer holds.
+    ax : matplotlib.axes.Axes, optional
+        Where to draw.
+    max_samples : int
+        At most this many samples are shown; they are drawn at random.
+    seed : int
+        Decides which samples are drawn.
 
-
-def plot_rates(summary: dict[str, Any], ax: Any = None) -> Any:
-    """R, R_c and ΔR over the training steps, stages one after the other."""
-    stages = _part(summary, "history", "history")
-    ax = _axes(ax, (6, 3.2))
-    offset, named = 0, set()
-    for stage in stages:
-        for i, (key, name) in enumerate((("R", "$R$"), ("R_c", "$R_c$"), ("delta_R", "$ΔR$"))):
-            if stage[key] is not None:
-                label = None if key in named else name
-                steps = np.asarray(stage["step"]) + offset
-                ax.plot(steps, stage[key], color=colours(5)[(0, 4, 2)[i]], label=label)
-                named.add(key)
-        offset += stage["n_steps"]
-        if stage is not stages[-1]:
-            ax.axvline(offset, color="0.6", ls="--", lw=1)
-    ax.set(xlabel="step", ylabel="nats")
-    ax.legend(frameon=False)
-    return ax
-
-
-def plot_map(summary: dict[str, Any], ax: Any = None, *, numbers: bool = True) -> Any:
-    """Features in two dimensions, coloured by cluster."""
-    found = _part(summary, "map", "features")
+    Returns
+    -------
+    matplotlib.axes.Axes
+    """
+    Z, labels = _features(model, X)
+    rows = sample_by_cluster(labels, max_samples, seed=seed)
+    (x, y), labels = lay_out(Z[rows], seed=seed).T, labels[rows]
     ax = _axes(ax, (5.5, 5))
-    samples, slots = summary["samples"], np.asarray(found["slots"])
-    x, y = np.asarray(samples["x"])[slots], np.asarray(samples["y"])[slots]
-    labels = np.asarray(samples["cluster"])[slots]
-    palette = colours(summary["k"])
+    palette = colours(model.n_clusters_)
     ax.scatter(x, y, s=4, lw=0, c=[palette[q] for q in labels], rasterized=True)
-    for q in np.unique(labels) if numbers else ():
+    for q in np.unique(labels):
         own = labels == q
         ax.annotate(
             str(q),
@@ -96,51 +67,81 @@ def plot_map(summary: dict[str, Any], ax: Any = None, *, numbers: bool = True) -
     return ax
 
 
-def plot_contact_sheet(
-    summary: dict[str, Any], cluster: int, ax: Any = None, *, columns: int = 6
+def plot_similarity(
+    model: MLC, X: Any = None, *, ax: Any = None, max_samples: int = 480, seed: int = 0
 ) -> Any:
-    """Typical members of a cluster side by side."""
-    slots = _cluster(summary, cluster)["examples"]
-    rows = [slots[i : i + columns] for i in range(0, len(slots), columns)]
-    return _picture_rows(summary, rows, ax, f"cluster {cluster}")
+    """|Z Zᵀ| with samples ordered by cluster, the paper's cosine-similarity figure.
+
+    Parameters are those of :func:`plot_map`. Bright blocks on a dark ground mean that clusters
+    are orthogonal to each other.
+    """
+    Z, labels = _features(model, X)
+    rows = sample_by_cluster(labels, max_samples, seed=seed, least=2)
+    rows = rows[np.argsort(labels[rows], kind="stable")]
+    ax = _axes(ax, (4.6, 4))
+    cosines = np.abs(Z[rows] @ Z[rows].T)
+    image = ax.imshow(cosines, vmin=0, vmax=1, cmap="Blues", interpolation="none")
+    clusters, counts = np.unique(labels[rows], return_counts=True)
+    if len(clusters) <= _MOST_TICKS:
+        middles = np.cumsum(counts) - counts / 2 - 0.5
+        ax.set_xticks(middles, clusters)
+        ax.set_yticks(middles, clusters)
+    ax.tick_params(length=0)
+    ax.set(xlabel="cluster", ylabel="cluster")
+    ax.figure.colorbar(image, ax=ax, label="|cos|", shrink=0.85)
+    return ax
 
 
-def plot_principal_images(summary: dict[str, Any], cluster: int, ax: Any = None) -> Any:
-    """Rows of images closest to the principal components of a cluster (the paper's appendix)."""
-    rows = [row["slots"] for row in _cluster(summary, cluster)["principal"]]
-    return _picture_rows(summary, rows, ax, f"cluster {cluster}, principal images")
+def plot_spectrum(model: MLC, *, ax: Any = None) -> Any:
+    """Leading eigenvalues of the membership Γ; a dashed line marks the gap after k."""
+    check_is_fitted(model)
+    k, values = model.n_clusters_, model.eigenvalues_
+    values = values[: max(2 * k + 5, 30)]
+    ax = _axes(ax, (5, 3))
+    ax.plot(range(1, len(values) + 1), values, "o-", ms=4, color=colours(1)[0])
+    ax.axvline(k + 0.5, color="0.5", ls="--", lw=1)
+    gap = f", gap {values[k - 1] - values[k]:.3g}" if len(values) > k else ""
+    ax.set(xlabel="number", ylabel="eigenvalue of Γ", title=f"k = {k}{gap}")
+    return ax
 
 
-def plot_tree(summary: dict[str, Any], ax: Any = None) -> Any:
+def plot_rates(model: MLC, *, ax: Any = None) -> Any:
+    """R, R_c and ΔR over the training steps of all stages; dashed lines separate the stages."""
+    check_is_fitted(model)
+    history, stages = model.history_, [row["stage"] for row in model.history_]
+    ax = _axes(ax, (6, 3.2))
+    palette = colours(5)
+    for key, name, colour in (("R", "$R$", 0), ("R_c", "$R_c$", 4), ("delta_R", "$ΔR$", 2)):
+        values = np.array([np.nan if row.get(key) is None else row[key] for row in history])
+        if np.isfinite(values).any():
+            ax.plot(values, color=palette[colour], label=name)
+    for step in range(1, len(stages)):
+        if stages[step] != stages[step - 1]:
+            ax.axvline(step - 0.5, color="0.6", ls="--", lw=1)
+    ax.set(xlabel="step", ylabel="nats")
+    ax.legend(frameon=False)
+    return ax
+
+
+def plot_tree(model: MLC, *, ax: Any = None) -> Any:
     """The merge tree as a dendrogram; heights are nats of coding length."""
     from scipy.cluster.hierarchy import dendrogram
 
-    tree = np.asarray(_part(summary, "tree", "merge_tree"))
+    check_is_fitted(model)
+    if model.n_clusters_ < 2:
+        raise ValueError("plot_tree needs a model of at least 2 clusters, got 1")
     ax = _axes(ax, (6, 3))
-    dendrogram(tree, ax=ax, color_threshold=0, above_threshold_color=colours(1)[0])
+    dendrogram(model.merge_tree_, ax=ax, color_threshold=0, above_threshold_color=colours(1)[0])
     ax.set(xlabel="cluster", ylabel="cost of merging (nats)")
     return ax
 
 
-def plot_contingency(summary: dict[str, Any], ax: Any = None) -> Any:
-    """True classes against clusters, rows as shares, matched clusters on the diagonal."""
-    truth = _part(summary, "truth", "y")
-    if not truth["table"]:
-        raise ValueError("`truth` of the summary has scores only, no table; give y to summarise")
-    ax = _axes(ax, (5, 4.4))
-    table, match = np.asarray(truth["table"]), truth["match"]
-    order = sorted(range(table.shape[1]), key=lambda c: (match[c] is None, match[c] or 0))
-    share = table[:, order] / np.maximum(table.sum(1, keepdims=True), 1)
-    ax.imshow(share, cmap="Blues", vmin=0, vmax=1)
-    ax.set_xticks(range(len(order)), [truth["clusters"][c] for c in order])
-    ax.set_yticks(range(len(table)), truth["classes"])
-    ax.set(xlabel="cluster", ylabel="true class")
-    if table.size <= 400:
-        for (r, c), value in np.ndenumerate(table[:, order]):
-            if value:
-                tone = "white" if share[r, c] > 0.5 else "black"
-                ax.text(c, r, str(value), ha="center", va="center", size=7, color=tone)
-    return ax
+def _features(model: MLC, X: Any) -> tuple[NDArray[np.floating], NDArray[np.int64]]:
+    """Features and labels of X, or of the samples of fit."""
+    if X is not None:
+        found = model.assess(X)
+        return found.Z, found.labels
+    return model.assess_fitted().Z, model.labels_
 
 
 def _axes(ax: Any, size: tuple[float, float]) -> Any:
@@ -151,35 +152,3 @@ def _axes(ax: Any, size: tuple[float, float]) -> Any:
     except ImportError as error:
         raise ImportError("plots need matplotlib; pip install 'unbend[plot]'") from error
     return plt.subplots(figsize=size, layout="constrained")[1]
-
-
-def _part(summary: dict[str, Any], name: str, need: str) -> Any:
-    if not summary[name]:
-        raise ValueError(f"the summary has no `{name}`: it was made without `{need}`")
-    return summary[name]
-
-
-def _cluster(summary: dict[str, Any], cluster: int) -> dict[str, Any]:
-    if not 0 <= cluster < summary["k"]:
-        raise ValueError(f"`cluster` must be from 0 to {summary['k'] - 1}, got {cluster}")
-    found: dict[str, Any] = summary["clusters"][cluster]
-    return found
-
-
-def _picture_rows(summary: dict[str, Any], rows: list[list[int]], ax: Any, title: str) -> Any:
-    thumbnails = summary["thumbnails"]
-    if thumbnails is None:
-        raise ValueError("the summary has no pictures; give images to summarise")
-    h, w = thumbnails.shape[1:3]
-    width = max((len(row) for row in rows), default=0)
-    sheet = np.full((len(rows), h, width, w, 3), 255, dtype=np.uint8)
-    for r, row in enumerate(rows):
-        for c, slot in enumerate(row):
-            tile = summary["samples"]["thumbnail"][slot]
-            if tile >= 0:
-                sheet[r, :, c] = thumbnails[tile]
-    ax = _axes(ax, (0.6 * width + 0.2, 0.6 * len(rows) + 0.4))
-    ax.imshow(sheet.reshape(len(rows) * h, width * w, 3))
-    ax.set_title(title)
-    ax.set_axis_off()
-    return ax

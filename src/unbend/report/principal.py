@@ -1,7 +1,7 @@
-"""Principal images: what the directions within a cluster's subspace stand for.
+"""Principal images: what the directions of a cluster's subspace mean.
 
-The paper, appendix "Semantic Interpretability": principal components of a cluster's features, a
-row each, and the images whose features are closest to the component.
+The paper's appendix "Semantic Interpretability" shows a row for each principal component of a
+cluster's features, with the images whose features are closest to it.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ __all__ = ["Component", "principal_components"]
 class Component(NamedTuple):
     """A direction v of a cluster's subspace.
 
-    ``energy`` is its share of Σ‖z‖², ``members`` are the rows of Z with the largest cosine to
-    it, nearest first, ``cosines`` are those.
+    ``energy`` is its share of Σ‖z‖². ``members`` are the rows of Z with the largest cosine to it,
+    nearest first, and ``cosines`` are these cosines.
     """
 
     energy: float
@@ -32,14 +32,14 @@ def principal_components(
     """The leading principal components of one cluster's features.
 
     A cluster is a subspace through the origin, so the components are those of ZᵀZ, not centred.
-    A component has no sign; it is pointed to where its nearest members are closer.
+    The sign of a component is arbitrary; it is chosen so that its nearest members are closer.
 
     Parameters
     ----------
     Z : ndarray of shape (m, d)
         Features of one cluster.
     n_components, n_members : int
-        Rows and columns of the picture; fewer where the cluster is small.
+        Rows and columns of the picture; a small cluster has fewer.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Summary → one HTML file that needs nothing else."""
+"""Render a summary as one self-contained HTML file."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ __all__ = ["render"]
 
 _LONGEST_NAME = 160
 _WIDEST_TABLE = 60
-_FAR = 65535  # a sample that is not on the map
+_FAR = 65535  # marks a sample that is not on the map
 
 
 def render(summary: dict[str, Any]) -> str:
     """The report as one self-contained HTML page.
 
-    Everything that comes from the data is escaped; the page makes no request.
+    Everything that comes from the data is escaped, and the page makes no requests.
 
     Parameters
     ----------
@@ -62,7 +62,7 @@ def render(summary: dict[str, Any]) -> str:
 
 
 class _Templates(BaseLoader):
-    """The files beside this module, also from a zipped package."""
+    """Loads the templates next to this module, also from a zipped package."""
 
     def get_source(self, environment: Environment, template: str) -> tuple[str, None, None]:
         try:
@@ -170,7 +170,7 @@ def _count(value: float) -> str:
 
 
 def _percent(value: float) -> str:
-    """A share without false certainty: 100 % only when nothing is missing.
+    """A share as a percentage that rounds to 100 % only when it is exactly one.
 
     >>> _percent(0.9999), _percent(1.0), _percent(0.973)
     ('99.9%', '100%', '97%')
@@ -181,12 +181,12 @@ def _percent(value: float) -> str:
 
 
 def _score(value: float) -> str:
-    """Three digits, and no minus before zero."""
+    """Three digits, without a minus sign before zero."""
     return f"{round(value, 3) + 0.0:.3f}"
 
 
 def duration(seconds: float) -> str:
-    """Seconds for people.
+    """Seconds in readable units.
 
     >>> duration(7.21), duration(118.6), duration(7300)
     ('7.2 s', '1 min 59 s', '2 h 2 min')
@@ -241,7 +241,7 @@ def _tiles(summary: dict[str, Any]) -> list[dict[str, str]]:
 
 
 def _table(truth: dict[str, Any] | None) -> dict[str, Any] | None:
-    """The contingency table with matched clusters on the diagonal; large ones are cut."""
+    """The contingency table with matched clusters on the diagonal; large tables are cut."""
     if truth is None or not truth.get("table"):
         return None
     table, match = np.asarray(truth["table"]), truth["match"]

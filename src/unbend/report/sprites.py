@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from unbend.report.map2d import sample_rows
+from unbend.report.map2d import sample_by_cluster
 
 __all__ = ["Sprite", "make_sprites", "make_thumbnails"]
 
@@ -22,7 +22,6 @@ def make_thumbnails(
     cap: int = 20_000,
     *,
     labels: NDArray[np.int64] | None = None,
-    first: NDArray[np.int64] | None = None,
     seed: int = 0,
 ) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
     """Small RGB pictures of some images.
@@ -30,22 +29,20 @@ def make_thumbnails(
     Parameters
     ----------
     images : array of shape (n, h, w) or (n, c, h, w), c = 1 or 3
-        uint8 in 0..255, or any other numbers, which are stretched from their least to their
-        greatest. A memory map is read row by row.
+        uint8 in 0..255, or any other numbers, which are scaled from their minimum to their
+        maximum. A memory map is read row by row.
     size : int
-        The longer side of a thumbnail; smaller images keep their size.
+        Length of the longer side; smaller images keep their size.
     cap : int
-        At most that many thumbnails, drawn at random, see :func:`sample_rows`.
+        Draw at most this many thumbnails at random, see :func:`sample_by_cluster`.
     labels : ndarray of shape (n,), optional
-        Clusters, so that small ones are drawn too.
-    first : ndarray of int, optional
-        Samples that must be there, in order of importance.
+        Clusters, so that small ones are represented too.
 
     Returns
     -------
     thumbnails : ndarray of shape (m, h', w', 3), uint8
     indices : ndarray of shape (m,)
-        Which samples they show, rising.
+        The samples they show, in ascending order.
 
     Examples
     --------
@@ -56,11 +53,7 @@ def make_thumbnails(
     _check(images, size, cap)
     n = len(images)
     groups = np.zeros(n, dtype=np.int64) if labels is None else np.asarray(labels)
-    must = np.array([], dtype=np.int64) if first is None else np.asarray(first)[:cap]
-    drawn = sample_rows(groups, cap, seed=seed)
-    rest = drawn[~np.isin(drawn, must)]
-    rest = np.random.default_rng(seed).permutation(rest)[: cap - len(np.unique(must))]
-    indices = np.union1d(must, rest).astype(np.int64)
+    indices = sample_by_cluster(groups, cap, seed=seed)
     h, w = images.shape[-2:]
     scale = min(1.0, size / max(h, w))
     shape = (max(1, round(h * scale)), max(1, round(w * scale)))
@@ -86,7 +79,7 @@ def _check(images: NDArray[Any], size: int, cap: int) -> None:
 
 
 def _range(images: NDArray[Any], indices: NDArray[np.int64]) -> tuple[float, float]:
-    """Black and white; photographs keep their exposure, digits of 0..16 are stretched."""
+    """Values shown as black and white: photographs keep their exposure, other data is stretched."""
     probe = np.asarray(images[indices[:2000]])
     probe = probe[np.isfinite(probe)] if probe.dtype.kind == "f" else probe
     low, high = (float(probe.min()), float(probe.max())) if probe.size else (0.0, 1.0)
@@ -113,7 +106,7 @@ class Sprite(NamedTuple):
 def make_sprites(thumbnails: NDArray[np.uint8], *, per_sheet: int = _PER_SHEET) -> list[Sprite]:
     """Sheets of thumbnails; number s is tile s mod ``per_sheet`` of sheet s div ``per_sheet``.
 
-    Tiny images are enlarged smoothly: a browser would mix neighbouring tiles at their borders.
+    Tiny images are enlarged here, because a browser would blend neighbouring tiles.
     """
     thumbnails = _enlarged(thumbnails)
     m, h, w = thumbnails.shape[:3]

@@ -1,4 +1,4 @@
-"""Facts → one plain dict that holds every number and picture of the report."""
+"""From facts to one plain dict with every number and picture of the report."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from unbend.estimator import MLC
 from unbend.metrics import numerical_rank
 from unbend.report.facts import Facts, facts_of_model
-from unbend.report.map2d import lay_out, sample_rows
+from unbend.report.map2d import lay_out, sample_by_cluster
 from unbend.report.principal import principal_components
 from unbend.report.truth import compare_with_truth
 
@@ -20,7 +20,7 @@ __all__ = ["summarise"]
 _N_MAP = 20_000  # points of the map
 _N_SIMILARITY = 480  # rows of the heat map
 _N_LISTED = 36  # least certain samples, outliers
-_N_THUMBNAILS = 6_000  # about a kilobyte each
+_N_THUMBNAILS = 6_000  # each takes about a kilobyte
 _N_STEPS = 600  # points of a curve
 _COMPONENTS = 8
 
@@ -37,9 +37,9 @@ def summarise(
     X : array, optional
         The samples that the model was fitted on.
     n_map : int
-        At most that many samples on the map.
+        Show at most this many samples on the map.
     seed : int
-        Which samples are drawn where not all can be shown.
+        Decides which samples are shown where there is no room for all.
     **options
         With a model: ``images, names, y, classes, title, split, seconds, ...`` of
         :func:`facts_of_model`.
@@ -47,18 +47,20 @@ def summarise(
     Returns
     -------
     dict
-        Numbers, texts, lists and dicts, and NumPy arrays where said. Samples are named by their
-        *slot*, a row of ``samples``.
+        Numbers, strings, lists, dicts, and NumPy arrays where stated. A sample is referred to by
+        its *slot*, its row in ``samples``.
 
         ``title, about``
-            Texts; data, split, kind, encoder, n_trained, seed, seconds, version, settings.
+            A string; and data, split, kind, encoder, n_trained, seed, seconds, version, settings.
         ``n, k, confidence``
-            Counts, and the mean probability of the own cluster.
+            Counts, and the mean probability of the assigned cluster.
         ``choice``
-            How k came about: ``how`` ("given" or "auto"), ``text``, and for "auto" ``interval``,
+            How k was chosen: ``how`` ("given" or "auto"), ``text``, and for "auto" ``interval``,
             ``rows`` (k, eigenvalue, gap, coding_length, stability).
+        ``calibration``
+            What was chosen from the data, see :func:`~unbend.report.facts.calibration_of`, or None.
         ``samples``
-            Those that are shown somewhere: ``index, name, cluster, probability,
+            Samples that are shown anywhere: ``index, name, cluster, probability,
             outlier_score, truth, thumbnail`` (−1 for none), ``x``, ``y`` (NaN off the map).
         ``clusters``
             Per cluster ``id, size, share, confidence, histogram`` (of the probability, ten
@@ -98,7 +100,7 @@ class _Summary:
         self.n, self.k = len(facts.labels), facts.n_clusters
         self.members = _split(facts.labels, self.k)
         self.Z = None if facts.features is None else np.asarray(facts.features, np.float32)
-        self.on_map = sample_rows(facts.labels, n_map, seed=seed)
+        self.on_map = sample_by_cluster(facts.labels, n_map, seed=seed)
 
     def build(self) -> dict[str, Any]:
         facts = self.facts
@@ -118,6 +120,7 @@ class _Summary:
             "k": self.k,
             "confidence": None if p is None else float(np.mean(p)),
             "choice": _choice(facts, self.k),
+            "calibration": facts.calibration and dict(facts.calibration),
             "samples": self._samples(slots),
             "clusters": [_in_slots(cluster, slots) for cluster in clusters],
             "similarity": self._similarity(),
@@ -169,7 +172,7 @@ class _Summary:
         return found
 
     def _examples(self, sure: NDArray[np.int64], count: int = 24) -> NDArray[np.int64]:
-        """Members spread evenly from the surest down to the middle: typical, not all alike."""
+        """Members spread evenly over the more confident half: typical, but not all alike."""
         if self.facts.thumbnail_index is not None:
             pictured = sure[np.isin(sure, self.facts.thumbnail_index)]
             sure = pictured if len(pictured) else sure
@@ -191,7 +194,7 @@ class _Summary:
 
     def _principal(self, rows: NDArray[np.int64]) -> list[dict[str, Any]]:
         assert self.Z is not None
-        # With very many clusters the pictures would not fit into one file: fewer in a row.
+        # With very many clusters the file would grow too large: show fewer in a row.
         columns = min(_COMPONENTS, max(3, _N_THUMBNAILS // (_COMPONENTS * self.k)))
         pictured = self.facts.thumbnail_index
         components = principal_components(self.Z[rows], _COMPONENTS, len(rows))
@@ -218,7 +221,7 @@ class _Summary:
     # ------------------------------------------------------------------ samples, pictures
 
     def _slots(self, clusters: list[dict[str, Any]], *more: NDArray[np.int64]) -> NDArray[np.int64]:
-        """For each sample its row in ``samples``, −1 for those that are shown nowhere."""
+        """The row of each sample in ``samples``, −1 for samples that are not shown."""
         parts = [c["examples"] for c in clusters]
         parts += [row["slots"] for c in clusters for row in c["principal"]]
         important = _unique([*more, *parts])
@@ -270,7 +273,7 @@ class _Summary:
         """|Z Zᵀ| of a sample of rows ordered by cluster (the paper's cosine-similarity figure)."""
         if self.Z is None:
             return None
-        rows = sample_rows(self.facts.labels, _N_SIMILARITY, seed=self.seed + 1, least=2)
+        rows = sample_by_cluster(self.facts.labels, _N_SIMILARITY, seed=self.seed + 1, least=2)
         labels = self.facts.labels[rows]
         order = np.argsort(labels, kind="stable")
         rows, labels = rows[order], labels[order]
@@ -307,7 +310,7 @@ def _split(labels: NDArray[np.int64], k: int) -> list[NDArray[np.int64]]:
 
 
 def _unique(parts: Iterable[NDArray[np.int64]]) -> NDArray[np.int64]:
-    """All of them once, in the order of their first appearance."""
+    """Unique values in order of first appearance."""
     whole = np.concatenate([*parts, np.array([], dtype=np.int64)])
     _, first = np.unique(whole, return_index=True)
     return whole[np.sort(first)].astype(np.int64)
@@ -336,7 +339,7 @@ def _choice(facts: Facts, k: int) -> dict[str, Any]:
     if selection is None:
         return {"how": "given", "text": "the number of clusters was given", "interval": None}
     low, high = selection.interval
-    span = "" if low == high else f" ({low} to {high} stay open)"
+    span = "" if low == high else f" ({low} to {high} are plausible)"
     return {
         "how": "auto",
         "text": f"the number of clusters was found: {selection.reason}{span}",
@@ -355,7 +358,7 @@ def _spectrum(values: NDArray[np.float64] | None, k: int) -> dict[str, Any] | No
 
 
 def _history(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """A dict per stage; long curves are thinned, their first and last step stay."""
+    """One dict per stage; long curves are thinned but keep their first and last step."""
     stages: dict[str, list[Mapping[str, Any]]] = {}
     for row in rows:
         stages.setdefault(str(row.get("stage")), []).append(row)

@@ -1,4 +1,4 @@
-"""Against true labels: scores beside chance, and who went where."""
+"""Comparison with true labels: scores, chance level and contingency table."""
 
 from __future__ import annotations
 
@@ -63,9 +63,9 @@ def _match(table: NDArray[Any]) -> list[int | None]:
 
 
 def truth_from_metrics(metrics: Mapping[str, Any]) -> dict[str, Any] | None:
-    """What ``metrics.json`` of a run says: scores, and the table where it is written.
+    """The scores in ``metrics.json`` of a run, and the contingency table if it has one.
 
-    The table lies under ``contingency``: ``classes``, ``clusters`` and ``table``.
+    The table is stored under ``contingency``: ``classes``, ``clusters`` and ``table``.
     """
     scores = metrics.get("MLC", metrics.get("scores"))
     if not isinstance(scores, Mapping) or not {"n", "acc", "nmi", "ami", "ari"} <= set(scores):

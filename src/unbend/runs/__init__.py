@@ -1,19 +1,27 @@
-"""A run on disk: whole files or none, models without pickle."""
+"""The directory of a run: atomic writes, and models without pickle."""
 
 from unbend.runs.arrays import npy_file
-from unbend.runs.directory import RunDirectory
-from unbend.runs.files import atomic_directory, atomic_open, atomic_write, to_json
+from unbend.runs.directory import RunDirectory, run_lock
 from unbend.runs.labels import LabelRows, labels_file, needs_mark, read_labels, write_csv
-from unbend.runs.manifest import Log, combined_hash, read_json, software
+from unbend.runs.manifest import (
+    MANIFEST_FORMAT,
+    Log,
+    check_files,
+    check_run,
+    combined_hash,
+    read_json,
+    record_file,
+    software,
+)
 from unbend.runs.model import read_model, write_model
 
 __all__ = [
+    "MANIFEST_FORMAT",
     "LabelRows",
     "Log",
     "RunDirectory",
-    "atomic_directory",
-    "atomic_open",
-    "atomic_write",
+    "check_files",
+    "check_run",
     "combined_hash",
     "labels_file",
     "needs_mark",
@@ -21,8 +29,9 @@ __all__ = [
     "read_json",
     "read_labels",
     "read_model",
+    "record_file",
+    "run_lock",
     "software",
-    "to_json",
     "write_csv",
     "write_model",
 ]

@@ -1,4 +1,4 @@
-"""An array on disk, written piece by piece."""
+"""Write an array to disk in pieces."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from unbend.runs.files import atomic_open
+from unbend.disk.files import atomic_open
 
 __all__ = ["npy_file"]
 
@@ -19,9 +19,9 @@ __all__ = ["npy_file"]
 def npy_file(
     path: str | Path, shape: tuple[int, ...], dtype: Any = np.float32
 ) -> Iterator[Callable[[NDArray[Any]], None]]:
-    """Append rows to a ``.npy`` file of known shape; it appears when all of them are there.
+    """Append rows to a ``.npy`` file of known shape; it appears when all rows are written.
 
-    Plain writes, not a memory map: written pages then do not count as memory of the process.
+    Uses plain writes, because written pages of a memory map count as memory of the process.
     """
     written = 0
     with atomic_open(path) as file:

@@ -1,4 +1,4 @@
-"""The table of labels: a row per sample, written piece by piece, as csv or parquet."""
+"""The table of labels: one row per sample, written in pieces, as csv or parquet."""
 
 from __future__ import annotations
 
@@ -13,16 +13,24 @@ from typing import IO, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from unbend.runs.files import atomic_open
+from unbend.disk.files import atomic_open
 
-__all__ = ["LabelRows", "labels_file", "needs_mark", "read_labels", "write_csv"]
+__all__ = [
+    "LabelRows",
+    "check_clusters",
+    "labels_file",
+    "needs_mark",
+    "needs_quote",
+    "read_labels",
+    "write_csv",
+]
 
 COLUMNS = ("sample", "cluster", "probability", "outlier_score")
 
 
 @dataclass(frozen=True)
 class LabelRows:
-    """Some rows of the table, in the order of the samples.
+    """Consecutive rows of the table, in the order of the samples.
 
     ``all_probabilities`` (m, k), when given, adds a column ``p0``, ``p1``, ... per cluster.
     """
@@ -40,7 +48,7 @@ class LabelRows:
 
     @property
     def columns(self) -> list[str]:
-        """Names of the columns."""
+        """Column names."""
         extra = self.all_probabilities
         return [*COLUMNS, *(f"p{q}" for q in range(0 if extra is None else extra.shape[1]))]
 
@@ -50,15 +58,15 @@ Write = Callable[[LabelRows], None]
 
 @contextmanager
 def labels_file(path: str | Path, *, mark: bool = False) -> Iterator[Write]:
-    """Write labels piece by piece; the whole file appears when the block ends well.
+    """Write labels in pieces; the file appears when the block ends without an error.
 
     Parameters
     ----------
     path : path
-        Its ending says the format: ``.csv`` or ``.parquet``.
+        The suffix sets the format: ``.csv`` or ``.parquet``.
     mark : bool
-        Begin a csv with the UTF-8 byte order mark, without which spreadsheets misread names
-        that are not ASCII. Read such files with ``encoding="utf-8-sig"``, which takes both.
+        Start a csv file with the UTF-8 byte order mark; without it spreadsheets misread non-ASCII
+        names. Read such files with ``encoding="utf-8-sig"``, which works with or without it.
     """
     path = Path(path)
     if path.suffix == ".csv":
@@ -72,7 +80,7 @@ def labels_file(path: str | Path, *, mark: bool = False) -> Iterator[Write]:
 
 
 def needs_mark(samples: Iterable[str]) -> bool:
-    """Whether some name is not ASCII, so that a spreadsheet needs to be told of UTF-8."""
+    """Whether some name is not ASCII, so that spreadsheets need a byte order mark."""
     return any(not name.isascii() for name in samples)
 
 
@@ -127,7 +135,7 @@ def _parquet_writer(file: IO[bytes]) -> Iterator[Write]:
 
 
 def write_csv(path: str | Path, header: Sequence[str], rows: Iterable[Iterable[Any]]) -> None:
-    """A small csv file that spreadsheets open as it is meant."""
+    """Write a small csv file that spreadsheets open correctly."""
     text = io.StringIO(newline="")
     writer = csv.writer(text)
     writer.writerow(header)
@@ -139,7 +147,7 @@ def write_csv(path: str | Path, header: Sequence[str], rows: Iterable[Iterable[A
 
 
 def read_labels(path: str | Path) -> LabelRows:
-    """Read ``labels.parquet`` back: names exactly as they were, every digit of the numbers."""
+    """Read ``labels.parquet``; names and numbers are restored exactly."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -147,27 +155,43 @@ def read_labels(path: str | Path) -> LabelRows:
     if not path.is_file():
         raise ValueError(f"{str(path)!r} is missing; cluster again, or name a finished run")
     try:
-        table = pq.ParquetFile(path).read(columns=list(COLUMNS))
+        # No threads: if none can be started, the file would seem damaged.
+        file = pq.ParquetFile(path, pre_buffer=False)
+        table = file.read(columns=list(COLUMNS), use_threads=False)
         if table.column_names != list(COLUMNS) or any(c.null_count for c in table.columns):
             raise ValueError(f"it needs the columns {', '.join(COLUMNS)} without gaps")
         sample, cluster, probability, outlier = table.columns
-        return LabelRows(
+        rows = LabelRows(
             sample.cast(pa.string()).to_pylist(),
             cluster.cast(pa.int64()).to_numpy(),
             probability.cast(pa.float64()).to_numpy(),
             outlier.cast(pa.float64()).to_numpy(),
         )
+        check_clusters(rows.labels)
+        return rows
     except (pa.ArrowException, ValueError, OSError) as error:
         raise ValueError(
             f"{str(path)!r} is damaged: {error}; cluster again with --overwrite"
         ) from error
 
 
+def check_clusters(labels: NDArray[np.int64]) -> None:
+    """Raise a ValueError for a cluster number below 0 or not below the number of samples."""
+    if len(labels) and not 0 <= int(labels.min()) <= int(labels.max()) < len(labels):
+        wrong = int(labels.min()) if labels.min() < 0 else int(labels.max())
+        raise ValueError(f"cluster {wrong} of {len(labels)} samples")
+
+
 def _cell(text: str) -> str:
-    """A leading =, +, - or @ would run as a formula in a spreadsheet: quote it as text."""
-    return f"'{text}" if text.startswith(("=", "+", "-", "@", "\t", "\r")) else text
+    """Quote text that a spreadsheet would run as a formula: =, +, - or @, also after blanks."""
+    return f"'{text}" if needs_quote(text) else text
+
+
+def needs_quote(text: str) -> bool:
+    """Whether a spreadsheet may treat a cell as a formula."""
+    return text.lstrip().startswith(("=", "+", "-", "@")) or text.startswith(("\t", "\r"))
 
 
 def _unicode(text: str) -> str:
-    """File names that are not Unicode arrive as lone surrogates: write them as text."""
+    """Escape lone surrogates, which stand for file names that are not valid Unicode."""
     return text.encode(errors="backslashreplace").decode()

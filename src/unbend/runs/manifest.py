@@ -1,11 +1,10 @@
-"""``manifest.json``: what a run was made of, the same on every machine."""
+"""``manifest.json``: the inputs, software and files of a run."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 import platform
-import re
 import time
 import warnings
 from collections.abc import Iterable, Iterator
@@ -15,16 +14,32 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-__all__ = ["MANIFEST_FORMAT", "Log", "combined_hash", "read_json", "software"]
+from unbend.disk import atomic_write, hash_file, to_json
+from unbend.disk.provenance import commit
 
-MANIFEST_FORMAT = 1
+__all__ = [
+    "MANIFEST",
+    "MANIFEST_FORMAT",
+    "Log",
+    "check_files",
+    "check_run",
+    "combined_hash",
+    "hash_files",
+    "listed_files",
+    "read_json",
+    "record_file",
+    "software",
+]
+
+MANIFEST = "manifest.json"
+MANIFEST_FORMAT = 2
 _LIBRARIES = ("torch", "numpy", "scipy", "scikit-learn", "kornia", "lightning-fabric")
 _LARGEST_JSON = 64 * 2**20
 
 
 @dataclass
 class Log:
-    """Seconds of each stage and the warnings on the way."""
+    """The seconds of each stage and the warnings of a run."""
 
     seconds: dict[str, float] = field(default_factory=dict)
     warnings: list[str] = field(default_factory=list)
@@ -41,7 +56,7 @@ class Log:
 
     @contextmanager
     def listening(self) -> Iterator[None]:
-        """Note warnings down, and still show them."""
+        """Record warnings, and still show them."""
         with warnings.catch_warnings():
             shown = warnings.showwarning
 
@@ -56,7 +71,7 @@ class Log:
 
 
 def combined_hash(parts: Iterable[str]) -> str:
-    """One SHA-256 for many hashes, in their order."""
+    """One SHA-256 of many hashes, in order."""
     whole = hashlib.sha256()
     for part in parts:
         whole.update(part.encode(errors="backslashreplace") + b"\n")
@@ -64,8 +79,8 @@ def combined_hash(parts: Iterable[str]) -> str:
 
 
 def software(version: str) -> dict[str, Any]:
-    """Versions of unbend and of what computes; the commit when unbend runs from a checkout."""
-    found: dict[str, Any] = {"unbend": version, "commit": _commit()}
+    """Versions of unbend and its numerical libraries, and the commit if run from a checkout."""
+    found: dict[str, Any] = {"unbend": version, "commit": commit()}
     found["python"] = platform.python_version()
     for name in _LIBRARIES:
         try:
@@ -75,27 +90,71 @@ def software(version: str) -> dict[str, Any]:
     return found
 
 
-def _commit() -> str | None:
-    """The commit of the checkout that this file lies in, read without git."""
-    root = Path(__file__).resolve().parents[3]
+def hash_files(folder: Path) -> dict[str, str]:
+    """SHA-256 of every file in a folder except the manifest, by relative path."""
+    files = sorted(p.relative_to(folder).as_posix() for p in folder.rglob("*") if p.is_file())
+    return {name: hash_file(folder / name) for name in files if name != MANIFEST}
+
+
+def listed_files(folder: Path) -> set[str]:
+    """The files listed in the manifest of a folder; empty without a manifest of this version.
+
+    A manifest with a path outside the folder is ignored.
+    """
+    files = _manifest(folder).get("files")
+    if not isinstance(files, dict) or not all(map(_is_inside, files)):
+        return set()
+    return set(files)
+
+
+def check_files(folder: Path, *names: str) -> None:
+    """Raise a ValueError if files of a run have changed since it wrote them.
+
+    ``names`` are files or folders, by default all but the report, which may be made again. Missing
+    files, and runs of older versions without hashes, are not checked.
+    """
+    files = _manifest(folder).get("files", {})
+    for name in sorted(listed_files(folder)):
+        wanted = name.partition("/")[0] in names if names else name != "report.html"
+        path = folder / name
+        if wanted and path.is_file() and hash_file(path) != files[name]:
+            raise ValueError(
+                f"{str(path)!r} is not what the run wrote: its hash differs from that in "
+                f"{MANIFEST}; cluster again with --overwrite"
+            )
+
+
+def check_run(run: Path, *names: str) -> None:
+    """Raise a ValueError unless this is a finished run whose files are unchanged."""
+    if not run.is_dir():
+        raise ValueError(f"no run {str(run)!r}; make one with: unbend cluster INPUT -o {run}")
+    if (run / "checkpoints").is_dir() and not (run / MANIFEST).exists():
+        raise ValueError(f"the run {str(run)!r} is unfinished; finish it with cluster --resume")
+    check_files(run, *names)
+
+
+def record_file(folder: Path, name: str) -> None:
+    """Update the hash of a rewritten file in the manifest."""
+    manifest = _manifest(folder)
+    if isinstance(manifest.get("files"), dict):
+        manifest["files"][name] = hash_file(folder / name)
+        atomic_write(folder / MANIFEST, to_json(manifest, indent=2) + "\n")
+
+
+def _manifest(folder: Path) -> dict[str, Any]:
     try:
-        if not (root / "pyproject.toml").is_file():
-            return None
-        head = (root / ".git" / "HEAD").read_text().strip()
-        if not head.startswith("ref: "):
-            return head if re.fullmatch("[0-9a-f]{40}", head) else None
-        ref = head.removeprefix("ref: ")
-        loose = root / ".git" / ref
-        if loose.is_file():
-            return loose.read_text().strip()
-        packed = (root / ".git" / "packed-refs").read_text().splitlines()
-        return next((line.split()[0] for line in packed if line.endswith(f" {ref}")), None)
-    except (OSError, UnicodeDecodeError):
-        return None
+        return read_json(folder / MANIFEST)
+    except ValueError:
+        return {}
+
+
+def _is_inside(name: str) -> bool:
+    parts = name.split("/")
+    return not {"", ".", ".."} & set(parts) and "\\" not in name and "\0" not in name
 
 
 def read_json(path: Path) -> dict[str, Any]:
-    """Read an object from a JSON file that may come from others."""
+    """Read an object from an untrusted JSON file."""
     if not path.is_file():
         raise ValueError(f"{str(path)!r} is missing; name a finished run")
     if path.stat().st_size > _LARGEST_JSON:

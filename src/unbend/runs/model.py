@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import SafetensorError
-from safetensors.torch import load, save
+from safetensors.torch import save
 from torch import Tensor
 
-from unbend.runs.files import atomic_directory, atomic_write, to_json
+from unbend.disk import atomic_directory, atomic_write, to_json
+from unbend.disk.tensors import read_tensors
 
 __all__ = ["FORMAT", "read_model", "write_model"]
 
@@ -20,7 +20,7 @@ _TENSORS, _VALUES = "model.safetensors", "model.json"
 
 
 def write_model(path: str | Path, tensors: dict[str, Tensor], values: dict[str, Any]) -> None:
-    """Write a model directory as a whole; an older model in its place is replaced.
+    """Write a model directory atomically; replace an older model at the same path.
 
     Refuses to replace a directory that holds anything other than a model.
     """
@@ -36,7 +36,7 @@ def write_model(path: str | Path, tensors: dict[str, Tensor], values: dict[str, 
                 f"cannot save a model at {str(path)!r}: it holds other files "
                 f"({sorted(foreign)[0]!r}); name a new directory"
             )
-    # Copies, since safetensors refuses tensors that share memory.
+    # Copy, because safetensors refuses tensors that share memory.
     tensors = {
         name: t.detach().cpu().clone(memory_format=torch.contiguous_format)
         for name, t in tensors.items()
@@ -48,7 +48,7 @@ def write_model(path: str | Path, tensors: dict[str, Tensor], values: dict[str, 
 
 
 def read_model(path: str | Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """Read a model directory; whatever is wrong with it is a ValueError that says so."""
+    """Read a model directory; raise a ValueError that names the problem if it is invalid."""
     path = Path(path)
     for name in (_TENSORS, _VALUES):
         if not (path / name).is_file():
@@ -63,8 +63,4 @@ def read_model(path: str | Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
             f"{str(path)!r} has model format {found!r}, this version reads {FORMAT}; "
             "fit and save it again"
         )
-    try:
-        tensors = load((path / _TENSORS).read_bytes())
-    except SafetensorError as error:
-        raise ValueError(f"{str(path / _TENSORS)!r} is damaged: {error}") from error
-    return tensors, values
+    return read_tensors(path / _TENSORS), values

@@ -1,4 +1,4 @@
-"""Everything that the command line does, as functions: one per command."""
+"""What the commands do, as Python functions: one per command."""
 
 from unbend.workflows.benchmark import benchmark
 from unbend.workflows.cluster import ClusterResult, cluster

@@ -1,4 +1,4 @@
-"""What ``unbend benchmark`` does, as one function."""
+"""The function behind ``unbend benchmark``."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from unbend.experiments.tables import Table
+from unbend.metrics.tables import Table
 from unbend.workflows.outputs import fresh_directory
 
 __all__ = ["benchmark"]
@@ -19,13 +19,13 @@ def benchmark(
     out: str | Path = "runs/benchmark",
     **options: Any,
 ) -> Table:
-    """Methods × data sets in one table, written to ``out``; None takes the benchmark's own.
+    """Compare methods on data sets in one table, written to ``out``.
 
-    ``options`` are those of :func:`unbend.experiments.benchmark.run`: ``seeds``, ``n_clusters``,
-    ``encoder``, ``timeout``, ``progress`` and ``verbose``. Cells that are there already are not
-    computed again.
+    ``methods`` and ``data`` default to those of :func:`unbend.experiments.benchmark.run.run`, which
+    takes the ``options``, too: ``seeds``, ``n_clusters``, ``encoder``, ``timeout``, ``progress``
+    and ``verbose``. Results of an earlier call are not computed again.
     """
-    from unbend.experiments.benchmark import run
+    from unbend.experiments.benchmark.run import run
 
     chosen = {"methods": methods, "data": data}
     options |= {name: list(value) for name, value in chosen.items() if value is not None}

@@ -1,4 +1,4 @@
-"""What ``unbend cluster`` does, as one function."""
+"""The function behind ``unbend cluster``."""
 
 from __future__ import annotations
 
@@ -13,28 +13,29 @@ from numpy.typing import NDArray
 
 from unbend import __version__
 from unbend.devices import make_fabric
+from unbend.disk import check_whole
 from unbend.estimator import MLC, load
-from unbend.experiments.tables import Table
+from unbend.metrics.tables import Table
 from unbend.parameters import check_parameters
 from unbend.progress import Progress, silent
-from unbend.runs import Log, RunDirectory, combined_hash, read_json
+from unbend.runs import Log, RunDirectory, check_files, combined_hash, read_json
 from unbend.training import Checkpoints
 from unbend.workflows.inputs import Inputs, read_inputs
-from unbend.workflows.kept import stage1_shelf
 from unbend.workflows.processes import is_first, n_processes
-from unbend.workflows.results import write_results
+from unbend.workflows.run_files import write_run_files
+from unbend.workflows.stage1_cache import stage1_cache
 
 __all__ = ["ClusterResult", "cluster", "default_out"]
 
-# Exact nearest neighbours take time that grows with the square of the rows trained on.
+# The search for exact nearest neighbours takes time quadratic in the number of rows.
 _ALL_UP_TO, _ELSE = 100_000, 50_000
-_MOST_COMPARED = 20_000  # spectral clustering of the peers
+_MOST_COMPARED = 20_000  # limit of the spectral clustering that is compared
 _MINUTES = 1.0  # between two checkpoints
 
 
 @dataclass(frozen=True)
 class ClusterResult:
-    """What a clustering came to."""
+    """The result of a clustering."""
 
     run: Path
     n_samples: int
@@ -45,6 +46,8 @@ class ClusterResult:
     scores: dict[str, Any] | None
     report: Path | None
     table: Table | None = None
+    read: str = ""  # what the input was, and what it is clustered with
+    chosen: str = ""  # which neighbours and labelling, and why
 
     def to_dict(self) -> dict[str, Any]:
         """Plain dict, ready for JSON."""
@@ -56,17 +59,20 @@ class ClusterResult:
             "n_broken": self.n_broken,
             "seconds": round(self.seconds, 1),
             "scores": self.scores,
+            "read": self.read,
+            "chosen": self.chosen,
             "report": None if self.report is None else str(self.report),
         }
 
     def summary(self) -> str:
-        """A few lines for people."""
+        """A few lines of text."""
         parts = [f"{self.n_samples} samples in {self.n_clusters} clusters, {self.seconds:.0f} s"]
         if self.n_trained < self.n_samples:
             parts.append(f"trained on {self.n_trained}, the rest labelled by the model")
         if self.n_broken:
             parts.append(f"{self.n_broken} broken files left out, see broken.csv")
         text = "; ".join(parts) + f"; run written to {self.run}/"
+        text = "\n".join(line for line in (self.read, self.chosen, text) if line)
         return text if self.report is None else f"{text}\nreport: {self.report}"
 
 
@@ -92,37 +98,37 @@ def cluster(
     resume: bool = False,
     progress: Progress = silent,
 ) -> ClusterResult:
-    """Cluster any input and leave a run directory; the function behind ``unbend cluster``.
+    """Cluster any input and write a run directory.
 
     Parameters
     ----------
     input : path, str or array
-        Whatever :func:`unbend.data.open_source` reads: a folder of images, a list of image
+        Whatever :func:`unbend.sources.open_source` reads: a folder of images, a list of image
         paths, an array file, or a named set.
     out : path, optional
         Run directory, by default ``runs/NAME``.
     n_clusters : int or "auto"
     labels : str, optional
-        True labels for scoring: a column, a file, or ``"folders"``. They are looked at only
-        after the clustering.
+        True labels for scoring: a column, a file, or ``"folders"``. They are read only after
+        the clustering.
     encoder : str
-        A pre-trained encoder of images, a checkpoint, ``"none"``, or ``"auto"``: none for gray
-        images up to 40 pixels wide, else ``"lite2"``.
+        A pre-trained image encoder, a checkpoint, ``"none"``, or ``"auto"``: none for gray images
+        up to 40 pixels wide, else ``"lite2"``.
     image_size, workers, max_broken
-        How image files are decoded, see :func:`unbend.data.open_source`.
+        How image files are decoded, see :func:`unbend.sources.open_source`.
     preset, seed, device, precision, settings
         As in :class:`unbend.MLC`.
     train_on : int, "all" or "auto"
-        Rows to train on, drawn by the seed; all rows are then labelled piece by piece. "auto"
+        Number of rows to train on, drawn at random; then all rows are labelled in chunks. "auto"
         takes all up to 100,000, else 50,000.
     compare : bool
-        Score k-means and spectral clustering too; needs true labels.
+        Also score k-means and spectral clustering; needs true labels.
     report : bool
         Write ``report.html``.
     overwrite : bool
         Replace an earlier run in ``out``.
     resume : bool
-        Continue an unfinished run in ``out``; a finished one of the same options is returned.
+        Continue an unfinished run in ``out``. A finished run with the same options is returned.
     progress : callable
         Receives :class:`~unbend.progress.Tick`.
 
@@ -133,7 +139,7 @@ def cluster(
     start = time.perf_counter()
     if resume and overwrite:
         raise ValueError("--resume and --overwrite contradict each other; give one of them")
-    # Under torchrun the first process owns the directory; the others only help to train.
+    # Under torchrun only the first process writes; the others only train.
     leads = is_first()
     run = RunDirectory(
         out or default_out(input), overwrite=overwrite and leads, resume=resume or not leads
@@ -146,9 +152,11 @@ def cluster(
         precision=precision,
         random_state=seed,
     )
-    check_parameters(model)  # before minutes of decoding
+    check_parameters(model)  # fail before decoding images, which takes minutes
     log = Log()
-    with log.listening():
+    if leads:
+        run.check_free()
+    with run, log.listening():
         with log.stage("reading"):
             inputs = read_inputs(
                 input,
@@ -171,7 +179,7 @@ def cluster(
 
 
 def default_out(input: Any) -> Path:
-    """``runs/`` and the name of the input."""
+    """``runs/NAME``, where NAME is that of the input."""
     name = Path(input).resolve().stem if isinstance(input, (str, Path)) else "array"
     return Path("runs") / (re.sub(r"[^\w.-]+", "-", str(name)).strip("-.") or "run")
 
@@ -188,7 +196,7 @@ def _check_comparable(inputs: Inputs, spec: str) -> None:
 
 
 def _rows_to_train_on(train_on: int | str, n: int, seed: int) -> NDArray[np.int64] | None:
-    """Sorted rows drawn by the seed, or None for all."""
+    """Sorted rows drawn at random, or None for all."""
     if train_on == "auto":
         train_on = n if n <= _ALL_UP_TO else _ELSE
     if train_on == "all" or train_on == n:
@@ -203,7 +211,7 @@ def _rows_to_train_on(train_on: int | str, n: int, seed: int) -> NDArray[np.int6
 
 @dataclass
 class _Job:
-    """One clustering on its way through the stages."""
+    """One call of :func:`cluster`, from the inputs to the files."""
 
     run: RunDirectory
     model: MLC
@@ -222,7 +230,7 @@ class _Job:
         precision: str,
         settings: dict[str, Any] | None,
     ) -> dict[str, Any]:
-        """All that decides the labels: a run is continued only by a call of the same."""
+        """Everything the labels depend on; a run is resumed only by a call with the same values."""
         return {
             "version": __version__,
             "data": combined_hash([*self.inputs.source.hashes, str(self.inputs.n_samples)]),
@@ -239,7 +247,7 @@ class _Job:
     def work(
         self, identity: dict[str, Any], spec: str, *, compare: bool, report: bool, start: float
     ) -> ClusterResult:
-        """Train or continue, then write everything."""
+        """Train or resume, then write all files."""
         self._check_count()
         if not is_first():
             return self._help(identity, start)
@@ -247,13 +255,13 @@ class _Job:
             self.run.begin(identity)
             self._meet()
             if self._trained():
-                self.model = load(self.run.path / "model")
+                self.model = load(self.run.results / "model")
             else:
                 self._train()
                 self.run.begin_results(identity)
-                self.model.save(self.run.path / "model")
+                self.model.save(self.run.results / "model")
             with self.log.stage("writing"):
-                table, scores, page = write_results(
+                table, scores, page = write_run_files(
                     self.run,
                     self.model,
                     self.inputs,
@@ -265,19 +273,21 @@ class _Job:
                     report=report,
                     progress=self.progress,
                 )
+            self.run.publish()
         except (ValueError, TypeError, ImportError):
             self.run.abandon()  # wrong input leaves nothing behind
             raise
         except OSError as error:
+            if error.errno is None:  # not of the system: it says itself what is wrong
+                raise
             raise self._no_room(error) from error
-        self.run.finish()
         return self._result(identity, start, scores=scores, report=page, table=table)
 
     def _help(self, identity: dict[str, Any], start: float) -> ClusterResult:
-        """What the other processes of a torchrun do: train along, write nothing."""
+        """What processes other than the first do: train along, write nothing."""
         self._meet()
         if self._trained():
-            self.model = load(self.run.path / "model")
+            self.model = load(self.run.results / "model")
         else:
             self._train()
         return self._result(identity, start, scores=None, report=None, table=None)
@@ -290,20 +300,40 @@ class _Job:
             n_trained=identity["train_on"],
             n_broken=len(self.inputs.source.broken),
             seconds=time.perf_counter() - start,
+            read=self._read(),
+            chosen=self._chosen(),
             **found,
         )
 
+    def _read(self) -> str:
+        source, encoder, n = self.inputs.source, self.inputs.encoder, self.inputs.n_samples
+        through = "no encoder" if encoder is None else f"encoder {encoder.name}"
+        preset = self.model.config_.preset
+        return f"{n} {source.kind} from {source.name}; preset {preset}, {through}"
+
+    def _chosen(self) -> str:
+        model = self.model
+        used = model.config_.views.n_neighbors > 0
+        parts = [model.neighbors_.reason()] if used else ["no neighbours as views"]
+        if model.labelling_:
+            best = model.labelling_[0]
+            parts.append(
+                f"labels by {best['labelling']}, kept of {len(model.labelling_)} labellings: it "
+                f"explains {best['explained']:.1%} of the coding rate"
+            )
+        return "; ".join(parts)
+
     def _meet(self) -> None:
-        """Wait until the first process has made the directory ready."""
+        """Wait until the first process has prepared the directory."""
         if n_processes() > 1:
             make_fabric(self.model.device, self.model.precision).barrier()
 
     def _trained(self) -> bool:
-        """Whether an earlier process got as far as to the results."""
-        return self.run.has_begun_results() and (self.run.path / "model").is_dir()
+        """Whether an earlier process had finished training."""
+        return self.run.has_begun_results() and (self.run.results / "model").is_dir()
 
     def _no_room(self, error: OSError) -> OSError:
-        """A disk that fills up costs no more than what was not saved yet."""
+        """The error to raise when a file cannot be written; saved checkpoints are kept."""
         training = self.run.checkpoints / "training"
         saved = training.is_dir() and any(training.glob("checkpoint-*"))
         if not saved:
@@ -322,22 +352,25 @@ class _Job:
 
     def _train(self) -> None:
         samples: Any = self.inputs.source.X
+        check_whole(samples)
         if self.inputs.encoder is not None:
             self.model.set_params(encoder=self.inputs.encoder)
             with self.log.stage("encoding"):
                 samples = self.inputs.encoded(self.progress)
-                if self.rows is not None:  # all of them are kept on disk by now
+                if self.rows is not None:  # all embeddings are in the cache by now
                     samples = self.inputs.encoded(self.progress, self.rows)
         elif self.rows is not None:
             samples = np.asarray(samples[self.rows])
         with self.log.stage("training"):
-            shelf = stage1_shelf(self.model.device)
-            kept = Checkpoints(self.run.checkpoints / "training", every=_MINUTES, shelf=shelf)
+            stage1 = stage1_cache(self.model.device)
+            kept = Checkpoints(self.run.checkpoints / "training", every=_MINUTES, stage1=stage1)
             self.model.fit(samples, checkpoints=kept, progress=self.progress)
 
 
 def _found(run: RunDirectory, identity: dict[str, Any], start: float) -> ClusterResult:
-    """The result of a run that is finished already."""
+    """The result of a run that was finished before."""
+    run.complete()
+    check_files(run.path)
     manifest = read_json(run.path / "manifest.json")
     run.check_finished(identity, manifest.get("identity"))
     page, metrics = run.path / "report.html", run.path / "metrics.json"

@@ -1,4 +1,4 @@
-"""What ``unbend doctor`` does, as one function."""
+"""The function behind ``unbend doctor``."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _ENCODERS = {
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """What is installed, on which device it runs, and whether it works."""
+    """What is installed, on which devices it runs, and whether it works."""
 
     software: dict[str, Any]
     system: str
@@ -40,7 +40,7 @@ class Diagnosis:
 
     @property
     def healthy(self) -> bool:
-        """Whether the self-test passed, or was not asked for."""
+        """Whether the self-test passed or was skipped."""
         return not self.problem
 
     def to_dict(self) -> dict[str, Any]:
@@ -48,7 +48,7 @@ class Diagnosis:
         return {**asdict(self), "healthy": self.healthy}
 
     def summary(self) -> str:
-        """A few lines for people."""
+        """A few lines of text."""
         versions = ", ".join(f"{k} {v}" for k, v in self.software.items() if v and k != "commit")
         here = [name for name, found in self.encoders.items() if found]
         missing = [name for name, found in self.encoders.items() if not found]
@@ -70,7 +70,7 @@ class Diagnosis:
 
 
 def doctor(*, test: bool = True) -> Diagnosis:
-    """Look at versions, devices and encoders, and cluster a few hundred vectors as a test."""
+    """Report versions, devices and encoders, and cluster a few hundred vectors as a test."""
     seconds, problem = _self_test() if test else (None, "")
     return Diagnosis(
         software=software(__version__),
@@ -97,7 +97,7 @@ def _n_cuda() -> int:
 
 
 def _self_test() -> tuple[float, str]:
-    """Four groups that are far apart: nobody fails on them who works."""
+    """Cluster four groups so far apart that any working installation finds them."""
     import numpy as np
 
     truth = np.repeat(np.arange(4), 60)

@@ -1,4 +1,4 @@
-"""What ``unbend embed`` does, as one function."""
+"""The function behind ``unbend embed``."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["EmbedResult", "embed"]
 
 @dataclass(frozen=True)
 class EmbedResult:
-    """What an embedding came to."""
+    """The result of embedding images."""
 
     out: Path
     n_samples: int
@@ -38,7 +38,7 @@ class EmbedResult:
         }
 
     def summary(self) -> str:
-        """A line for people."""
+        """One line of text."""
         broken = f", {self.n_broken} broken files left out" if self.n_broken else ""
         return (
             f"{self.n_samples} images as vectors of width {self.dim}{broken}, "
@@ -56,9 +56,9 @@ def embed(
     workers: int | None = None,
     progress: Progress = silent,
 ) -> EmbedResult:
-    """Encode images into a ``.npy`` array; the function behind ``unbend embed``.
+    """Encode images into a ``.npy`` array.
 
-    A csv of the same name lists the samples of the rows. Images that were encoded before come
+    A csv file of the same name lists the sample of each row. Images that were encoded before come
     from the cache.
     """
     start = time.perf_counter()
@@ -68,13 +68,13 @@ def embed(
         raise ValueError(f"-o must end in .npy, got {str(out)!r}; rename it")
     for path in (out, names_file):
         if path.exists() and not overwrite:
-            raise ValueError(f"{str(path)!r} is there already; name another or pass --overwrite")
+            raise ValueError(f"{str(path)!r} already exists; name another or pass --overwrite")
     if not out.parent.is_dir():
         raise ValueError(f"cannot write {str(out)!r}: no such folder; make it, or name another")
     if encoder in ("none", "auto"):
         raise ValueError(f"--encoder of embed must name an encoder, got {encoder!r}; try lite2")
     inputs = read_inputs(input, encoder=encoder, device=device, workers=workers, progress=progress)
-    assert inputs.encoder is not None  # it was named
+    assert inputs.encoder is not None  # "none" was refused above
     Z = inputs.embeddings(progress)
     write_csv(names_file, ["sample"], ([name] for name in inputs.source.names))
     with npy_file(out, (len(Z), int(Z.shape[1]))) as write:

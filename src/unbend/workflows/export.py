@@ -1,13 +1,15 @@
-"""What ``unbend export`` does, as one function."""
+"""The function behind ``unbend export``."""
 
 from __future__ import annotations
 
+import os
 import shutil
 from pathlib import Path, PurePosixPath, PureWindowsPath
 
-from unbend.data.decode import EXTENSIONS
-from unbend.runs import LabelRows, atomic_directory, atomic_write, read_json, read_labels, to_json
+from unbend.disk import atomic_directory, atomic_write, to_json
+from unbend.runs import LabelRows, check_run, read_json, read_labels
 from unbend.runs.labels import labels_file
+from unbend.sources.decode import EXTENSIONS
 
 __all__ = ["FORMATS", "export"]
 
@@ -22,18 +24,18 @@ def export(
     images: str | Path | None = None,
     copy: bool = False,
 ) -> Path:
-    """Hand the labels of a run to other programs; the function behind ``unbend export``.
+    """Export the labels of a run for other programs.
 
     Parameters
     ----------
     run : path
         A finished run.
     format : {"parquet", "imagefolder", "fiftyone"}
-        ``"parquet"``: the table of labels. ``"imagefolder"``: a folder per cluster with a link
+        ``"parquet"``: the table of labels. ``"imagefolder"``: one folder per cluster with a link
         to (or a copy of) each image. ``"fiftyone"``: ``data/`` with links to the images and
         ``labels.json``, which FiftyOne imports as ``FiftyOneImageClassificationDataset``.
     out : path, optional
-        By default ``RUN-FORMAT`` beside the run. Must not be there yet.
+        By default ``RUN-FORMAT`` next to the run. Must not exist yet.
     images : path, optional
         Folder that the names of the samples are relative to; by default the input of the run.
     copy : bool
@@ -44,13 +46,12 @@ def export(
         raise ValueError(f"`format` must be one of {', '.join(FORMATS)}, got {format!r}")
     if format == "parquet" and (copy or images is not None):
         raise ValueError("parquet holds no images; leave --copy and --images out")
-    if not run.is_dir():
-        raise ValueError(f"no run {str(run)!r}; make one with: unbend cluster INPUT -o {run}")
+    check_run(run, "labels.parquet", "config.json")
     rows = read_labels(run / "labels.parquet")
     ending = ".parquet" if format == "parquet" else ""
     out = Path(out) if out is not None else run.with_name(f"{run.name}-{format}{ending}")
     if out.exists():
-        raise ValueError(f"{str(out)!r} is there already; name another with -o")
+        raise ValueError(f"{str(out)!r} already exists; name another with -o")
     if format == "parquet":
         _write_parquet(rows, out)
         return out
@@ -72,9 +73,9 @@ def _write_parquet(rows: LabelRows, out: Path) -> None:
 
 
 def _root(run: Path, images: str | Path | None) -> Path:
-    """Where the images are."""
+    """The folder of the images."""
     root = Path(images) if images is not None else Path(_input(run))
-    if root.is_file() and root.suffix in (".csv", ".parquet"):  # a list; paths are relative to it
+    if root.is_file() and root.suffix in (".csv", ".parquet"):  # a list of paths relative to it
         root = root.parent
     if not root.is_dir():
         raise ValueError(
@@ -91,11 +92,12 @@ def _input(run: Path) -> str:
 
 
 def _paths(rows: LabelRows, root: Path) -> list[Path]:
-    """The image of each sample. A table from others must not lead out of the folder."""
+    """The image of each sample. Refuse names that lead out of the folder, as in a forged table."""
     found = []
     for name in rows.samples:
         pure = PurePosixPath(name)
-        if pure.is_absolute() or PureWindowsPath(name).drive or ".." in pure.parts:
+        drive = os.name == "nt" and PureWindowsPath(name).drive  # elsewhere C: is a plain name
+        if pure.is_absolute() or drive or ".." in pure.parts:
             raise ValueError(f"sample {name!r} lies outside {str(root)!r}; it is not exported")
         path = root / pure
         if path.suffix.lower() not in EXTENSIONS or not path.is_file():
@@ -112,7 +114,7 @@ def _write_folders(rows: LabelRows, paths: list[Path], folder: Path, copy: bool)
         place = folder / f"cluster_{label:0{digits}d}"
         place.mkdir(exist_ok=True)
         target = place / path.name
-        if target.exists() or target.is_symlink():  # the same name in two folders
+        if target.exists() or target.is_symlink():  # two folders have files of the same name
             target = place / f"{row}-{path.name}"
         _put(path, target, copy)
 
@@ -122,7 +124,7 @@ def _write_fiftyone(rows: LabelRows, paths: list[Path], folder: Path, copy: bool
     (folder / "data").mkdir()
     labels = {}
     for row, path in enumerate(paths):
-        key = f"{row:07d}-{path.stem}"  # stems alone need not be different
+        key = f"{row:07d}-{path.stem}"  # stems alone need not be unique
         _put(path, folder / "data" / f"{key}{path.suffix}", copy)
         labels[key] = {
             "label": f"cluster {rows.labels[row]}",

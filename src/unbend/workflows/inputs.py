@@ -1,4 +1,4 @@
-"""From what the user named to the array that is clustered."""
+"""Open the input of a command and choose its encoder."""
 
 from __future__ import annotations
 
@@ -10,16 +10,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from unbend.data import Source, open_source
 from unbend.encoding import EncodedImages, open_cache
 from unbend.exceptions import UnbendWarning
 from unbend.networks.encoders import Encoder, default_encoder, load_encoder
 from unbend.progress import Progress, silent
+from unbend.sources import Source, open_source
 
 __all__ = ["Inputs", "read_inputs"]
 
-# Small drawings and writing are learned from their pixels; photographs want an encoder that has
-# seen many.
+# Small gray images are learned from their pixels; photographs need a pre-trained encoder.
 _SMALL = 40
 
 
@@ -36,14 +35,14 @@ class Inputs:
         return len(self.source.X)
 
     def embeddings(self, progress: Progress = silent) -> NDArray[Any]:
-        """The samples, or what the encoder makes of them; nothing is encoded twice."""
+        """The samples, or their embeddings; cached embeddings are not computed again."""
         encoded = self.encoded(progress)
         return self.source.X if encoded is None else encoded.embeddings
 
     def encoded(
         self, progress: Progress = silent, rows: NDArray[np.int64] | None = None
     ) -> EncodedImages | None:
-        """The images, or some rows of them, with their embeddings; None without an encoder."""
+        """The images (or some rows of them) with their embeddings; None without an encoder."""
         source = self.source
         if self.encoder is None:
             return None
@@ -64,9 +63,9 @@ def read_inputs(
 ) -> Inputs:
     """Open a source and load its encoder.
 
-    ``encoder="auto"`` is none for vectors and for gray images up to 40 pixels wide, else lite2
+    ``encoder="auto"`` uses none for vectors and for gray images up to 40 pixels wide, else lite2
     if it is installed. Image files are decoded at the resolution of the encoder unless
-    ``image_size`` says otherwise. ``options`` are those of :func:`unbend.data.open_source`.
+    ``image_size`` is given. ``options`` are those of :func:`unbend.sources.open_source`.
     """
     loaded = _load_early(spec, encoder, device)
     source = _open(spec, image_size, loaded, progress, options)
@@ -81,7 +80,7 @@ def read_inputs(
             )
         else:
             loaded = load_encoder(name, device=device)
-            if source.paths is not None and image_size is None:  # a list of files: sharper now
+            if source.paths is not None and image_size is None:  # decode at its resolution
                 source = _open(spec, image_size, loaded, progress, options)
     if loaded is not None and source.kind == "vectors":
         raise ValueError(
@@ -91,7 +90,7 @@ def read_inputs(
 
 
 def _load_early(spec: Any, encoder: str | Encoder, device: str) -> Encoder | None:
-    """The encoder when it is known before the input is opened."""
+    """The encoder, where it can be chosen before the input is opened."""
     if isinstance(encoder, Encoder):
         return encoder
     if encoder == "auto":

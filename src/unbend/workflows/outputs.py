@@ -1,4 +1,4 @@
-"""Directories for results that leave no trace of wrong calls."""
+"""Output directories that vanish when a call fails before writing anything."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["fresh_directory"]
 
 @contextmanager
 def fresh_directory(path: str | Path) -> Iterator[Path]:
-    """Make a directory before the work; if that fails and left nothing in it, it goes again."""
+    """Create a directory; remove it again if the work fails and leaves it empty."""
     path = Path(path)
     if path.exists() and not path.is_dir():
         raise ValueError(f"{str(path)!r} is a file; name a directory with -o")

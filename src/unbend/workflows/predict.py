@@ -1,4 +1,4 @@
-"""What ``unbend predict`` does, as one function."""
+"""The function behind ``unbend predict``."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from unbend.data import Source, open_source
 from unbend.estimator import MLC, load
 from unbend.progress import Progress, Tick, silent
-from unbend.runs import LabelRows, labels_file, needs_mark
+from unbend.runs import LabelRows, check_run, labels_file, needs_mark
+from unbend.sources import Source, open_source
 from unbend.workflows.streaming import chunks
 
 __all__ = ["PredictResult", "load_run", "predict"]
@@ -18,7 +18,7 @@ __all__ = ["PredictResult", "load_run", "predict"]
 
 @dataclass(frozen=True)
 class PredictResult:
-    """What a prediction came to."""
+    """The result of a prediction."""
 
     out: Path
     n_samples: int
@@ -37,7 +37,7 @@ class PredictResult:
         }
 
     def summary(self) -> str:
-        """A line for people."""
+        """One line of text."""
         broken = f", {self.n_broken} broken files left out" if self.n_broken else ""
         return (
             f"{self.n_samples} samples labelled, {self.n_outliers} of them outliers{broken}, "
@@ -56,9 +56,9 @@ def predict(
     device: str = "auto",
     progress: Progress = silent,
 ) -> PredictResult:
-    """Label new samples with the model of a run; the function behind ``unbend predict``.
+    """Label new samples with the model of a run.
 
-    The input is read, labelled and written piece by piece, in its order: memory does not grow
+    The input is read, labelled and written in chunks that keep its order, so memory does not grow
     with it.
 
     Parameters
@@ -70,12 +70,12 @@ def predict(
     out : path
         Table to write, ``.csv`` or ``.parquet``: sample, cluster, probability, outlier_score.
     probabilities : bool
-        A further column per cluster.
+        Add a column per cluster.
     overwrite : bool
-        Replace ``out`` if it is there.
+        Replace ``out`` if it exists.
     encoder : str
         Where to find the encoder of the run if it has moved; other weights are refused.
-        ``"auto"`` takes the one that the run was made with.
+        ``"auto"`` uses the one that the run was made with.
     device : str
         Device of the encoder.
     progress : callable
@@ -92,12 +92,9 @@ def predict(
 
 
 def load_run(run: str | Path, encoder: str | None = None) -> MLC:
-    """The model of a run directory, or of a model directory itself."""
+    """Load the model of a run directory, or a saved model directory."""
     run = Path(run)
-    if not run.is_dir():
-        raise ValueError(f"no run {str(run)!r}; make one with: unbend cluster INPUT -o {run}")
-    if (run / "checkpoints").is_dir() and not (run / "model").is_dir():
-        raise ValueError(f"the run {str(run)!r} is unfinished; finish it with cluster --resume")
+    check_run(run, "model")
     model = load(run / "model" if (run / "model").exists() else run, encoder=encoder)
     if encoder is not None and model._encoder_record is None:
         raise ValueError(f"the run {str(run)!r} was made without an encoder; leave --encoder out")
@@ -105,7 +102,7 @@ def load_run(run: str | Path, encoder: str | None = None) -> MLC:
 
 
 def _side(model: MLC) -> int | None:
-    """Side of the images that the model takes, so that files are decoded alike."""
+    """Side length of the model's images, so that files are decoded at the same size."""
     record, shape = model._encoder_record, model._scaling.shape
     side = record["resolution"] if record is not None else shape[-1] if len(shape) == 3 else None
     return max(side) if isinstance(side, list) else side
@@ -115,7 +112,7 @@ def _check_out(out: Path, overwrite: bool) -> Path:
     if out.suffix not in (".csv", ".parquet"):
         raise ValueError(f"-o must end in .csv or .parquet, got {str(out)!r}; rename it")
     if out.exists() and not overwrite:
-        raise ValueError(f"{str(out)!r} is there already; name another or pass --overwrite")
+        raise ValueError(f"{str(out)!r} already exists; name another or pass --overwrite")
     if out.is_dir() or not out.parent.is_dir():
         raise ValueError(f"cannot write {str(out)!r}: no such folder; make it, or name another")
     return out

@@ -1,9 +1,8 @@
-"""What ``unbend pretrain`` does, as one function."""
+"""The function behind ``unbend pretrain``."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,41 +12,36 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from unbend import __version__
-from unbend.config import PRESETS, Config, preset_for
-from unbend.data import Scaling, Source, open_source, prepare
+from unbend.algorithm import Trained, train_encoder
+from unbend.begin import begin
+from unbend.config import Config, resolve
 from unbend.devices import make_fabric
 from unbend.metrics import knn_accuracy
-from unbend.networks import Network, resolve_backbone, save_encoder
-from unbend.parameters import check_config
-from unbend.pretrain import METHODS, Trained, as_published, embed_all, train_encoder
-from unbend.progress import Progress, silent
-from unbend.runs import Log, RunDirectory, combined_hash, read_json, software
-from unbend.training import Checkpoints, n_steps
+from unbend.networks import Network, save_encoder
+from unbend.pretrain import METHODS, embed_all
+from unbend.progress import Callback, Progress, Tick, every, silent
+from unbend.runs import (
+    MANIFEST_FORMAT,
+    Log,
+    RunDirectory,
+    check_files,
+    combined_hash,
+    read_json,
+    software,
+)
+from unbend.samples import Scaling, prepare
+from unbend.sources import Source, open_source
+from unbend.training import Checkpoints, steps_of
+from unbend.workflows.run_files import describe_source, write_broken
 
 __all__ = ["PretrainResult", "pretrain"]
 
-_MANIFEST_FORMAT = 1
-_MOST_SCORED = 5000  # leave-one-out neighbours take time that grows with the square
-
-
-class _EncoderDirectory(RunDirectory):
-    """An encoder beside the record of how it was trained."""
-
-    FILES = (
-        "encoder.safetensors",
-        "encoder.json",
-        "history.csv",
-        "config.json",
-        "metrics.json",
-        "manifest.json",
-        "broken.csv",
-        "checkpoints",
-    )
+_MOST_SCORED = 5000  # leave-one-out neighbours take quadratic time
 
 
 @dataclass(frozen=True)
 class PretrainResult:
-    """What a pre-training came to."""
+    """The result of pre-training."""
 
     encoder: Path
     method: str
@@ -68,7 +62,7 @@ class PretrainResult:
         }
 
     def summary(self) -> str:
-        """A few lines for people."""
+        """A few lines of text."""
         text = (
             f"{self.n_samples} images, {self.n_steps} steps of {self.method}, "
             f"{self.seconds:.0f} s; encoder written to {self.encoder}/"
@@ -99,12 +93,12 @@ def pretrain(
     resume: bool = False,
     progress: Progress = silent,
 ) -> PretrainResult:
-    """Train an encoder of images without labels; the function behind ``unbend pretrain``.
+    """Train an image encoder without labels.
 
     Parameters
     ----------
     input : path, str or array
-        Images, as :func:`unbend.data.open_source` reads them.
+        Images, as :func:`unbend.sources.open_source` reads them.
     method : {"tcr", "simclr", "moco", "vicreg", "byol", "swav"}
     out : path
         Directory of the encoder: ``encoder.safetensors`` and ``encoder.json`` beside
@@ -113,10 +107,10 @@ def pretrain(
     epochs : int, optional
         Length of the training; by default the preset's.
     labels : str, optional
-        True labels: a nearest-neighbour accuracy is then shown on the way and written to
+        True labels. Nearest-neighbour accuracy is then shown during training and written to
         ``metrics.json``. Training never sees them.
     image_size, workers, max_broken
-        How image files are decoded, see :func:`unbend.data.open_source`.
+        How image files are decoded, see :func:`unbend.sources.open_source`.
     preset, seed, device, precision, settings
         As in :class:`unbend.MLC`.
     every : float
@@ -124,8 +118,8 @@ def pretrain(
     overwrite : bool
         Replace an earlier encoder in ``out``.
     resume : bool
-        Continue an unfinished training in ``out``, to the same weights as if it had never
-        stopped; a finished one of the same options is returned.
+        Continue an unfinished training in ``out``; the weights end up as if it had never stopped.
+        A finished one with the same options is returned.
     progress : callable
         Receives :class:`~unbend.progress.Tick`.
 
@@ -138,9 +132,10 @@ def pretrain(
         raise ValueError(
             f"`method` of pretrain must be one of {', '.join(METHODS)}, got {method!r}; try 'tcr'"
         )
-    run = _EncoderDirectory(out, overwrite=overwrite, resume=resume)
+    run = RunDirectory(out, overwrite=overwrite, resume=resume)
+    run.check_free()
     log = Log()
-    with log.listening():
+    with run, log.listening():
         with log.stage("reading"):
             source = open_source(
                 input,
@@ -156,7 +151,7 @@ def pretrain(
                     "are clustered directly with unbend cluster"
                 )
             samples, scaling = prepare(np.asarray(source.X))
-        config = _config(scaling, len(samples), preset, method, epochs, settings)
+        config = _resolve(scaling.shape, len(samples), preset, method, epochs, settings or {})
         identity = {
             "version": __version__,
             "data": combined_hash([*source.hashes, str(len(samples))]),
@@ -171,28 +166,18 @@ def pretrain(
         return job.work(seed, device, precision, every, progress, start)
 
 
-def _config(
-    scaling: Scaling,
+def _resolve(
+    shape: tuple[int, ...],
     n: int,
     preset: str,
     method: str,
     epochs: int | None,
-    settings: dict[str, Any] | None,
+    settings: dict[str, Any],
 ) -> Config:
-    """The preset with everything resolved, checked."""
-    if preset not in ("auto", *PRESETS):
-        raise ValueError(f"`preset` must be one of auto, {', '.join(PRESETS)}, got {preset!r}")
-    config = PRESETS[preset_for(scaling.shape) if preset == "auto" else preset].for_samples(n)
-    changes: dict[str, Any] = {
-        "network.backbone": resolve_backbone(config.network.backbone, scaling.shape),
-        "pretrain.method": method,
-    }
-    if epochs is not None:
-        changes["pretrain.epochs"] = epochs
-    config = config.override(changes).override(settings or {})
-    config = as_published(config, settings or {})
-    check_config(config)
-    return config
+    given: dict[str, Any] = {} if epochs is None else {"pretrain.epochs": epochs}
+    if "pretrain.method" not in settings:  # as in a file of settings
+        given["pretrain.method"] = method
+    return resolve(shape, n, preset=preset, given=given, settings=settings)
 
 
 @dataclass
@@ -212,7 +197,7 @@ class _Job:
         seed: int,
         device: str,
         precision: str,
-        every: float,
+        minutes: float,
         progress: Progress,
         start: float,
     ) -> PretrainResult:
@@ -220,22 +205,23 @@ class _Job:
         self.run.begin(self.identity)
         try:
             with self.log.stage("training"):
-                trained = train_encoder(
+                begun = begin(
                     self.samples,
                     self.config,
                     seed=seed,
                     fabric=make_fabric(device, precision),
                     progress=progress,
-                    checkpoints=Checkpoints(self.run.checkpoints / "training", every),
-                    watch=self._watch(seed),
-                    watch_every=self._watch_every(),
+                    checkpoints=Checkpoints(self.run.checkpoints / "training", minutes),
+                    callbacks=self._callbacks(seed),
+                    stage1_only=True,
                 )
+                trained = train_encoder(begun)
         except (ValueError, TypeError, ImportError):
             self.run.abandon()  # wrong input leaves nothing behind
             raise
         with self.log.stage("writing"):
             scores = self._write(trained, seed)
-        self.run.finish()
+            self.run.publish()
         return PretrainResult(
             self.run.path,
             self.config.pretrain.method,
@@ -245,18 +231,17 @@ class _Job:
             scores,
         )
 
-    def _watch(self, seed: int) -> Callable[[Network], Mapping[str, float]] | None:
-        """Nearest-neighbour accuracy on the way, where there are labels."""
+    def _callbacks(self, seed: int) -> list[Callback]:
+        """Nearest-neighbour accuracy on the way, twenty times, where there are labels."""
         if self.source.y is None:
-            return None
+            return []
         chosen, y = self._scored(seed)
-        return lambda network: {"kNN": knn_accuracy(embed_all(network, chosen), y, _k(y))}
 
-    def _watch_every(self) -> int:
-        """Twenty looks at a training, however long it is."""
-        own = self.config.pretrain
-        total = n_steps(len(self.samples), own.batch_size, own.epochs, own.min_steps, own.max_steps)
-        return max(1, total // 20)
+        def look(tick: Tick) -> dict[str, float]:
+            return {"kNN": knn_accuracy(embed_all(tick.network, chosen), y, _k(y))}
+
+        total = steps_of(self.config.pretrain, len(self.samples))
+        return [every(max(1, total // 20), look)]
 
     def _scored(self, seed: int) -> tuple[Tensor, NDArray[np.int64]]:
         """The samples that are scored, and their true labels."""
@@ -269,16 +254,14 @@ class _Job:
         self.run.begin_results(self.identity)
         self.run.write_history(trained.history)
         self.run.write_json("config.json", {"seed": seed, **self.config.to_dict()})
-        if self.source.broken:
-            broken = ([str(item.path), item.reason] for item in self.source.broken)
-            self.run.write_table("broken.csv", ["path", "reason"], broken)
+        write_broken(self.run, self.source)
         scores = None if self.source.y is None else self._scores(trained.network, seed)
         if scores is not None:
             self.run.write_json("metrics.json", scores)
         self.run.write_json("manifest.json", self._manifest(trained, seed))
         save_encoder(
             trained.network,
-            self.run.path,
+            self.run.results,
             shape=self.scaling.shape,
             config=self.config.network,
             scale=(self.scaling.offset, self.scaling.scale),
@@ -302,17 +285,10 @@ class _Job:
     def _manifest(self, trained: Trained, seed: int) -> dict[str, Any]:
         source = self.source
         return {
-            "format": _MANIFEST_FORMAT,
+            "format": MANIFEST_FORMAT,
             "software": software(__version__),
             "identity": self.identity,
-            "data": {
-                "name": source.name,
-                "split": source.split,
-                "kind": source.kind,
-                "shape": list(source.X.shape),
-                "dtype": str(source.X.dtype),
-                "sha256": combined_hash(source.hashes),
-            },
+            "data": describe_source(source),
             "method": self.config.pretrain.method,
             "n_samples": len(self.samples),
             "n_steps": len(trained.history),
@@ -330,7 +306,9 @@ def _k(y: NDArray[np.int64]) -> int:
 def _found(
     run: RunDirectory, identity: dict[str, Any], method: str, start: float
 ) -> PretrainResult:
-    """The result of a training that is finished already."""
+    """The result of a training that was finished before."""
+    run.complete()
+    check_files(run.path)
     manifest = read_json(run.path / "manifest.json")
     run.check_finished(identity, manifest.get("identity"))
     metrics = run.path / "metrics.json"

@@ -1,4 +1,4 @@
-"""Which of several processes this is, before they are connected. Imports nothing heavy."""
+"""Which of several processes this is, before they are connected. Imports nothing slow."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ __all__ = ["is_first", "n_processes"]
 
 
 def n_processes() -> int:
-    """Processes that torchrun started; one without it."""
+    """Number of processes started by torchrun; one without it."""
     return int(os.environ.get("WORLD_SIZE", 1)) if "TORCHELASTIC_RUN_ID" in os.environ else 1
 
 
 def is_first() -> bool:
-    """Whether this process writes and speaks for all of them."""
+    """Whether this process writes files and prints for all of them."""
     return n_processes() == 1 or os.environ.get("RANK", "0") == "0"

@@ -1,4 +1,4 @@
-"""Facts from a run directory: every file but the labels may be missing."""
+"""Facts from a run directory, of which every file but the labels may be missing."""
 
 from __future__ import annotations
 
@@ -10,23 +10,26 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from unbend.config import Config
 from unbend.labels import LabelModel
-from unbend.report.facts import Facts
+from unbend.report.facts import Facts, calibration_of
 from unbend.report.truth import truth_from_metrics
 from unbend.runs import LabelRows, read_json, read_labels, read_model
+from unbend.runs.labels import check_clusters, needs_quote
+from unbend.samples import NeighborChoice
 
 __all__ = ["facts_of_run"]
 
 
 def facts_of_run(path: str | Path, **given: Any) -> Facts:
-    """Read what a run left behind.
+    """Read the files of a run.
 
     Parameters
     ----------
     path : path
         A run directory with ``labels.parquet`` or ``labels.csv``.
     **given
-        Fields of :class:`Facts` that are known already and need not be read, such as ``y``.
+        Fields of :class:`Facts` that the caller knows, such as ``y``; they are not read.
     """
     path = Path(path)
     if not path.is_dir():
@@ -58,24 +61,25 @@ def _labels(path: Path) -> LabelRows:
     with (path / "labels.csv").open(encoding="utf-8-sig", newline="") as file:
         rows = list(csv.DictReader(file))
     try:
+        labels = np.array([int(row["cluster"]) for row in rows], dtype=np.int64)
+        check_clusters(labels)
         return LabelRows(
             [_name(row["sample"]) for row in rows],
-            np.array([int(row["cluster"]) for row in rows], dtype=np.int64),
+            labels,
             np.array([float(row["probability"]) for row in rows]),
             np.array([float(row["outlier_score"]) for row in rows]),
         )
-    except (KeyError, TypeError, ValueError) as error:
+    except (KeyError, TypeError, ValueError, OverflowError) as error:
         raise ValueError(f"{str(path / 'labels.csv')!r} is damaged: {error}") from error
 
 
 def _name(text: str) -> str:
-    """Names like '=1+1 were quoted for spreadsheets."""
-    quoted = text.startswith("'") and text[1:2] in ("=", "+", "-", "@", "\t", "\r")
-    return text[1:] if quoted else text
+    """Undo the quote that protects names such as =1+1 from spreadsheets."""
+    return text[1:] if text.startswith("'") and needs_quote(text[1:]) else text
 
 
 def _array(path: Path, kind: str) -> NDArray[Any] | None:
-    """An array of numbers of a kind ("f" float, "u" unsigned), mapped and not loaded."""
+    """A memory-mapped array of the given kind: "f" for floats, "u" for unsigned integers."""
     if not path.is_file():
         return None
     try:
@@ -112,20 +116,24 @@ def _broken(path: Path) -> list[tuple[str, str]]:
 
 
 def _model(path: Path) -> dict[str, Any]:
-    """Spectrum, tree and choice of k from the saved model; the network is not needed."""
+    """What the saved model knows beside its network, which is not loaded."""
     if not path.is_dir():
         return {}
     tensors, values = read_model(path)
     try:
         own = {k.removeprefix("labels."): v for k, v in tensors.items() if k.startswith("labels.")}
         model = LabelModel.from_state(own, values["labels"])
-    except (KeyError, TypeError) as error:
+        config = Config.from_dict(values["config"])
+        chosen = values.get("neighbors", {"metric": config.views.metric, "scores": {}})
+        neighbors = NeighborChoice.from_dict(chosen)
+    except (KeyError, TypeError, AttributeError) as error:
         raise ValueError(f"{str(path)!r} is not a model of this version: {error}") from error
     return {
         "eigenvalues": model.eigenvalues,
         "merge_tree": model.merge_tree,
         "selection": model.selection,
         "outlier_threshold": model.outlier_threshold,
+        "calibration": calibration_of(config, neighbors, model.candidates),
     }
 
 
@@ -149,7 +157,7 @@ def _about(
     config: Mapping[str, Any],
     has_images: bool,
 ) -> dict[str, Any]:
-    """Title, seed, time and version, wherever the run wrote them."""
+    """Title, seed, time and version, from whichever file has them."""
     source = manifest.get("source", manifest.get("data", {}))
     source = source if isinstance(source, Mapping) else {"name": source}
     software = manifest.get("software", {})

@@ -1,7 +1,8 @@
-"""From a trained model to the files of a run."""
+"""Write the files of a run from its trained model."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -9,14 +10,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unbend import __version__
-from unbend.data import NamedSet
-from unbend.estimator import MLC
-from unbend.experiments.comparison import Result
-from unbend.experiments.comparison import compare as compare_methods
-from unbend.experiments.tables import Table
+from unbend.estimator import MLC, Assessment
+from unbend.metrics.comparison import TimedLabels
+from unbend.metrics.comparison import compare as compare_methods
+from unbend.metrics.tables import Table
 from unbend.progress import Progress, Tick
 from unbend.report import compare_with_truth, make_thumbnails, write_report
 from unbend.runs import (
+    MANIFEST_FORMAT,
     LabelRows,
     Log,
     RunDirectory,
@@ -26,15 +27,14 @@ from unbend.runs import (
     npy_file,
     software,
 )
+from unbend.sources import NamedSet, Source
 from unbend.workflows.inputs import Inputs
-from unbend.workflows.streaming import chunks
+from unbend.workflows.streaming import chunks, slices
 
-__all__ = ["write_results"]
-
-_MANIFEST_FORMAT = 1
+__all__ = ["describe_source", "write_broken", "write_run_files"]
 
 
-def write_results(
+def write_run_files(
     run: RunDirectory,
     model: MLC,
     inputs: Inputs,
@@ -47,15 +47,13 @@ def write_results(
     report: bool,
     progress: Progress,
 ) -> tuple[Table | None, dict[str, Any] | None, Path | None]:
-    """Write every file of a run; the table of peers, the scores and the report when wanted."""
+    """Write all files of a run; return the table of peers, the scores and the report, if wanted."""
     source = inputs.source
     with log.stage("labelling"):
         labels = _write_tables(run, model, inputs, trained_on_all=rows is None, progress=progress)
     run.write_history(model.history_)
     run.write_json("config.json", {"input": spec, **identity, **model.config_.to_dict()})
-    if source.broken:
-        broken = ([str(item.path), item.reason] for item in source.broken)
-        run.write_table("broken.csv", ["path", "reason"], broken)
+    write_broken(run, source)
     scores = _scores(inputs, labels)
     if scores is not None:
         run.write_json("metrics.json", scores)
@@ -66,14 +64,34 @@ def write_results(
     page = None
     if report:
         progress(Tick("report", 0, 1))
-        page = write_report(run.path, y=source.y, classes=source.classes)
+        write_report(run.results, y=source.y, classes=source.classes)
+        page = run.path / "report.html"
         progress(Tick("report", 1, 1))
     return table, scores, page
 
 
+def write_broken(run: RunDirectory, source: Source) -> None:
+    """List the files that could not be read in ``broken.csv``, if there are any."""
+    if source.broken:
+        broken = ([str(item.path), item.reason] for item in source.broken)
+        run.write_table("broken.csv", ["path", "reason"], broken)
+
+
+def describe_source(source: Source) -> dict[str, Any]:
+    """The entry ``data`` of ``manifest.json``."""
+    return {
+        "name": source.name,
+        "split": source.split,
+        "kind": source.kind,
+        "shape": list(source.X.shape),
+        "dtype": str(source.X.dtype),
+        "sha256": combined_hash(source.hashes),
+    }
+
+
 def _write_thumbnails(run: RunDirectory, images: NDArray[Any], labels: NDArray[np.int64]) -> None:
     pictures, indices = make_thumbnails(images, labels=labels)
-    with npy_file(run.path / "thumbnails.npy", pictures.shape, np.uint8) as write:
+    with npy_file(run.results / "thumbnails.npy", pictures.shape, np.uint8) as write:
         write(pictures)
     run.write_json("thumbnails.json", {"indices": indices})
 
@@ -81,27 +99,35 @@ def _write_thumbnails(run: RunDirectory, images: NDArray[Any], labels: NDArray[n
 def _write_tables(
     run: RunDirectory, model: MLC, inputs: Inputs, *, trained_on_all: bool, progress: Progress
 ) -> NDArray[np.int64]:
-    """``labels.csv``, ``labels.parquet`` and ``features.npy``, piece by piece."""
+    """Write ``labels.csv``, ``labels.parquet`` and ``features.npy`` in chunks."""
     X, names = inputs.source.X, inputs.source.names
     labels = np.empty(len(X), dtype=np.int64)
     width = model.config_.network.dim
     with (
-        labels_file(run.path / "labels.csv", mark=needs_mark(names)) as write_csv,
-        labels_file(run.path / "labels.parquet") as write_parquet,
-        npy_file(run.path / "features.npy", (len(X), width)) as write_features,
+        labels_file(run.results / "labels.csv", mark=needs_mark(names)) as write_csv,
+        labels_file(run.results / "labels.parquet") as write_parquet,
+        npy_file(run.results / "features.npy", (len(X), width)) as write_features,
     ):
-        for where, part in chunks(X):
-            said = model.assess(part)
-            # What was trained on keeps the labels of the fit; they differ at most in ties.
-            labels[where] = model.labels_[where] if trained_on_all else said.labels
+        for where, found in _assess(model, X, trained_on_all):
+            # Samples of the fit keep its labels; they differ from found.labels at most in ties.
+            labels[where] = model.labels_[where] if trained_on_all else found.labels
             block = LabelRows(
-                names[where], labels[where], said.probabilities.max(axis=1), said.outlier_score
+                names[where], labels[where], found.probabilities.max(axis=1), found.outlier_score
             )
             write_csv(block)
             write_parquet(block)
-            write_features(said.Z)
+            write_features(found.Z)
             progress(Tick("writing", where.stop, len(X)))
     return labels
+
+
+def _assess(
+    model: MLC, X: NDArray[Any], trained_on_all: bool
+) -> Iterator[tuple[slice, Assessment]]:
+    """Slices of the samples and what the model says of them; nothing is encoded twice."""
+    if trained_on_all and model.holds_fit_output:
+        return ((rows, model.assess_fitted(rows)) for rows in slices(X))
+    return ((rows, model.assess(part)) for rows, part in chunks(X))
 
 
 def _scores(inputs: Inputs, labels: NDArray[np.int64]) -> dict[str, Any] | None:
@@ -122,9 +148,9 @@ def _scores(inputs: Inputs, labels: NDArray[np.int64]) -> dict[str, Any] | None:
 def _compare(inputs: Inputs, labels: NDArray[np.int64], seconds: float) -> Table:
     source = inputs.source
     X = inputs.embeddings()
-    assert source.y is not None  # checked before the work
+    assert source.y is not None  # checked before training
     data = NamedSet(name=source.name, split=source.split, X=np.asarray(X), y=source.y)
-    return compare_methods(data, {"MLC": [Result(labels, seconds)]})
+    return compare_methods(data, {"MLC": [TimedLabels(labels, seconds)]})
 
 
 def _manifest(
@@ -132,17 +158,10 @@ def _manifest(
 ) -> dict[str, Any]:
     source, encoder = inputs.source, inputs.encoder
     return {
-        "format": _MANIFEST_FORMAT,
+        "format": MANIFEST_FORMAT,
         "software": software(__version__),
         "identity": identity,
-        "data": {
-            "name": source.name,
-            "split": source.split,
-            "kind": source.kind,
-            "shape": list(source.X.shape),
-            "dtype": str(source.X.dtype),
-            "sha256": combined_hash(source.hashes),
-        },
+        "data": describe_source(source),
         "encoder": None if encoder is None else encoder.describe(),
         "n_samples": len(labels),
         "n_clusters": model.n_clusters_,

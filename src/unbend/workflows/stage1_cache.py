@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import torch
 
-from unbend.data import default_cache_dir
 from unbend.devices import make_fabric
-from unbend.experiments.provenance import ALGORITHM, code_hash
-from unbend.training import Shelf
+from unbend.disk import default_cache_dir
+from unbend.disk.provenance import ALGORITHM, code_hash
+from unbend.training import Stage1Cache
 from unbend.workflows.processes import n_processes
 
-__all__ = ["stage1_shelf"]
+__all__ = ["stage1_cache"]
 
 
-def stage1_shelf(device: str) -> Shelf | None:
-    """Ends of stage 1 in the user's cache: another number of clusters starts with stage 2.
+def stage1_cache(device: str) -> Stage1Cache | None:
+    """Ends of stage 1 in the user's cache: a run with the same stage 1 starts with stage 2.
 
     Their key holds the code and all that can change the last digit, so that the labels are those
     of a run without it. None with several processes, which would have to agree on it.
@@ -26,4 +26,5 @@ def stage1_shelf(device: str) -> Shelf | None:
         "threads": torch.get_num_threads(),
         "device": str(make_fabric(device).device),
     }
-    return Shelf(default_cache_dir() / "stage1", {"code": code_hash(*ALGORITHM), **arithmetic})
+    identity = {"code": code_hash(*ALGORITHM), **arithmetic}
+    return Stage1Cache(default_cache_dir() / "stage1", identity)

@@ -1,0 +1,136 @@
+"""Faults of the machine and of the user, each one line that names the right culprit."""
+
+import os
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from PIL import Image
+from tests.generators.folders import fill
+
+from unbend.runs import check_run, record_file
+from unbend.workflows import cluster
+
+SHORT = {"pretrain.epochs": 1, "pretrain.min_steps": 2, "stage2.epochs": 1, "stage2.min_steps": 2}
+
+
+def line(done) -> str:
+    assert done.exit_code == 2, (done.output, done.exception)
+    (only,) = done.stderr.strip().splitlines()
+    return only
+
+
+@pytest.mark.parametrize("where", ["file/cache", "/proc/nothing"])
+def test_an_unwritable_cache_costs_time_not_the_run(unbend, vectors, quick, monkeypatch, where):
+    Path("file").write_text("in the way")
+    np.save("x.npy", vectors)
+    monkeypatch.setenv("UNBEND_CACHE", where)
+    done = unbend("cluster", "x.npy", "-k", 4, "-o", "run", "-q", "--no-report", *quick)
+    assert done.exit_code == 0, done.output
+    (warning,) = [text for text in done.stderr.splitlines() if "cache" in text]
+    assert warning.startswith(f"unbend: warning: the cache '{where}/stage1' cannot be written (")
+    assert warning.endswith("; free space, or set UNBEND_CACHE to a directory that can be written")
+    check_run(Path("run"))
+
+
+@pytest.mark.parametrize("where", ["file/cache", "/proc/nothing"])
+def test_images_need_a_cache_and_say_which(unbend, monkeypatch, where):
+    Path("file").write_text("in the way")
+    fill(Path("photos"), 3)
+    monkeypatch.setenv("UNBEND_CACHE", where)
+    text = line(unbend("cluster", "photos", "-k", 2, "-o", "run", "--encoder", "none", "-q"))
+    assert text.startswith(f"unbend: cannot cache decoded images in '{where}/pixels/")
+    assert "set UNBEND_CACHE" in text
+    assert "-o" not in text
+
+
+def test_an_unknown_home_is_one_line(unbend, vectors, monkeypatch):
+    np.save("x.npy", vectors)
+    monkeypatch.setenv("UNBEND_CACHE", "~nouser/x")
+    text = line(unbend("cluster", "x.npy", "-k", 4, "-q"))
+    assert text == (
+        "unbend: UNBEND_CACHE='~nouser/x' names an unknown home directory; give a full path"
+    )
+    assert not Path("runs").exists()
+
+
+def test_input_that_is_cut_during_the_run(unbend, vectors):
+    """The work so far is kept: with the file restored, the run goes on."""
+    np.save("x.npy", vectors)
+    content = Path("x.npy").read_bytes()
+
+    def cut(tick):
+        if tick.stage == "stage 2":
+            os.truncate("x.npy", 200)
+
+    # Samples that fit saw are not read again; the others are.
+    options = {"n_clusters": 4, "settings": SHORT, "report": False, "out": "run", "train_on": 60}
+    with pytest.raises(OSError, match=r"^'.*x.npy' was cut while it was read; restore it and"):
+        cluster("x.npy", progress=cut, **options)
+    Path("x.npy").write_bytes(content)
+    cluster("x.npy", resume=True, **options)
+    check_run(Path("run"))
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        MemoryError(),
+        RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory: you tried"),
+        RuntimeError("can't start new thread"),
+    ],
+)
+def test_too_little_memory_is_one_line(unbend, vectors, quick, monkeypatch, error):
+    def full(*args, **options):
+        raise error
+
+    np.save("x.npy", vectors)
+    monkeypatch.setattr("unbend.estimator.solve", full)
+    done = unbend("cluster", "x.npy", "-k", 4, "-q", *quick)
+    assert line(done).startswith("unbend: not enough memory; train on fewer samples")
+
+
+@pytest.mark.parametrize("text", ["a=" + "[" * 9000 + "]" * 9000, "a" + ".a" * 9000 + "=1"])
+def test_a_deeply_nested_config_is_one_line(unbend, vectors, text):
+    np.save("x.npy", vectors)
+    Path("deep.toml").write_text(text)
+    assert "deep.toml" in line(unbend("cluster", "x.npy", "--config", "deep.toml"))
+
+
+def test_a_pipe_as_config_or_labels_does_not_hang(unbend, vectors):
+    np.save("x.npy", vectors)
+    os.mkfifo("pipe.toml")
+    os.mkfifo("pipe.csv")
+    assert "not a regular file" in line(unbend("cluster", "x.npy", "--config", "pipe.toml"))
+    assert "pipe.csv" in line(unbend("cluster", "x.npy", "--labels", "pipe.csv"))
+
+
+def test_a_report_of_a_billion_clusters_is_refused(unbend, trained):
+    shutil.copytree(trained, "run")
+    table = pq.read_table("run/labels.parquet")
+    labels = table["cluster"].to_numpy().copy()
+    labels[0] = 10**9
+    table = table.set_column(1, "cluster", pa.array(labels))
+    pq.write_table(table, "run/labels.parquet")
+    record_file(Path("run"), "labels.parquet")
+    text = line(unbend("report", "run"))
+    assert "labels.parquet' is damaged: cluster 1000000000 of 120 samples" in text
+
+
+@pytest.mark.skipif(os.name == "nt", reason="a drive there")
+def test_a_name_like_a_drive_is_exported(unbend, trained):
+    shutil.copytree(trained, "run")
+    Path("photos").mkdir()
+    name = "C:\\x.jpg"
+    Image.new("RGB", (9, 9)).save(f"photos/{name}", "JPEG")
+    table = pq.read_table("run/labels.parquet").slice(0, 1)
+    labels = pa.array(np.zeros(1, np.int64))
+    table = table.set_column(0, "sample", pa.array([name])).set_column(1, "cluster", labels)
+    pq.write_table(table, "run/labels.parquet")
+    record_file(Path("run"), "labels.parquet")
+    done = unbend("export", "run", "--format", "imagefolder", "--images", "photos", "-o", "out")
+    assert done.exit_code == 0, done.output
+    assert [p.name for p in Path("out/cluster_0").iterdir()] == [name]
