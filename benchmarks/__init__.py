@@ -1,1 +1,1 @@
-"""Ratios measured side by side in one run, with the machine written down."""
+"""Benchmarks that compare contestants in one run and record the machine."""

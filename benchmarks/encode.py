@@ -134,7 +134,7 @@ def _infer_bf16(module: Callable[[Tensor], Any], x: Tensor) -> Any:
 
 
 def _compiled(module: nn.Module, x: Tensor) -> Any:
-    """None where no compiler is."""
+    """Return None if there is no compiler."""
     try:
         compiled = torch.compile(module)
         _infer(compiled, x)
@@ -145,7 +145,7 @@ def _compiled(module: nn.Module, x: Tensor) -> Any:
 
 
 def _clock() -> Callable[[], float]:
-    """Time of the processor adds up over threads: with several of them only the wall's is right."""
+    """Processor time adds up over threads, so use wall time with more than one thread."""
     return time.process_time if torch.get_num_threads() == 1 else time.perf_counter
 
 

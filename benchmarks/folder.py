@@ -63,7 +63,7 @@ def _processor_seconds() -> float:
 
 
 def measure(folder: Path, home: Path, encoder: str) -> list[dict[str, Any]]:
-    """Both runs, one after the other, with a cache that only they have."""
+    """Both runs, one after the other, with a cache of their own."""
     os.environ["UNBEND_CACHE"] = str(home / "cache")  # inherited by the two processes
     context = multiprocessing.get_context("spawn")
     found = []

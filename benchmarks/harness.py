@@ -1,4 +1,4 @@
-"""What all benchmarks share: fair timing, measured memory, targets, and where it all ran."""
+"""Shared by all benchmarks: fair timing, measured memory, targets, and the environment."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ class Target:
 
 
 def describe_run() -> dict[str, Any]:
-    """Describe machine, software and commit, for a result that others can place."""
+    """Describe machine, software and commit, so that results can be compared."""
     return {
         "cpu": _cpu_name(),
         "cores": os.cpu_count(),

@@ -27,10 +27,10 @@ from torch import Tensor
 
 from benchmarks.harness import Target, write_json
 from unbend.config import PRESETS, PretrainConfig
-from unbend.data import ViewSampler
 from unbend.networks import Network, build_network
 from unbend.pretrain.method import Follower, Method
 from unbend.pretrain.registry import METHODS, build_method, fit_to_data
+from unbend.samples import ViewSampler
 
 BOUND = 0.15
 WARM_UP = 8  # images of the first round, which is not counted

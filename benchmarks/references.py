@@ -1,6 +1,6 @@
 """The formulas that ours are measured against, written from the equations, autograd for all.
 
-They are meant to be what a careful person writes first: batched, vectorised, no Python loop over
+They are what a careful engineer would write first: batched, vectorised, no Python loop over
 samples.
 """
 

@@ -1,0 +1,102 @@
+"""The picture and the table of rooms are those of the code."""
+
+import re
+from importlib import import_module
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+from tools.draw_architecture import (
+    PAGE,
+    PICTURE,
+    ROOT,
+    Room,
+    draw,
+    read_imports,
+    read_rooms,
+    room_table,
+    size_table,
+    updated_page,
+)
+
+TOY = [
+    Room("top", 0, "Imports < all & `more`.", 2, 10, False),
+    Room("truth", 1, "Knows labels.", 1, 5, True),
+    Room("bottom", 2, "Imports nothing.", 1, 7, False),
+]
+
+
+def squares(svg: str) -> dict[str, str]:
+    """Tooltip and colour of every mark."""
+    tree = ElementTree.fromstring(svg)
+    name = "{http://www.w3.org/2000/svg}"
+    found = [(r.find(f"{name}title"), r.get("fill")) for r in tree.iter(f"{name}rect")]
+    return {title.text: fill for title, fill in found if title is not None}
+
+
+def test_every_import_is_a_mark_and_a_wrong_one_is_red():
+    marks = squares(draw(TOY, {("top", "truth"), ("truth", "bottom"), ("bottom", "top")}))
+    assert set(marks) == {
+        "top imports truth",
+        "truth imports bottom",
+        "bottom imports top",
+    }
+    assert marks["bottom imports top"] == "#e53e3e"
+    assert marks["top imports truth"] != marks["truth imports bottom"]
+
+
+def test_rooms_are_those_of_the_package_and_imports_point_down():
+    rooms = read_rooms()
+    package = ROOT / "src" / "unbend"
+    there = {p.name for p in package.iterdir() if (p / "__init__.py").is_file()}
+    there |= {p.stem for p in package.glob("*.py")} - {"__init__", "__main__"}
+    assert {room.name for room in rooms} == there
+    assert all(room.summary.endswith((".", "?")) for room in rooms)
+    layer = {room.name: room.layer for room in rooms}
+    imports = read_imports() - {("__main__", "cli")}
+    assert ("workflows", "sources") in imports
+    assert [pair for pair in imports if layer[pair[0]] >= layer[pair[1]]] == []
+
+
+def test_page_and_picture_are_up_to_date():
+    rooms = read_rooms()
+    hint = "run make architecture"
+    page = (ROOT / PAGE).read_text(encoding="utf-8")
+    assert page == updated_page(page, room_table(rooms)), hint
+    assert (ROOT / PICTURE).read_text(encoding="utf-8") == draw(rooms, read_imports()), hint
+
+
+def test_functions_on_the_route_of_a_sample_exist():
+    page = (ROOT / PAGE).read_text(encoding="utf-8")
+    names = re.findall(r"^\d+\. `(unbend[\w.]+)`", page, re.MULTILINE)
+    assert len(names) == 26
+    for name in names:
+        parts = name.split(".")
+        for cut in range(len(parts) - 1, 0, -1):
+            try:
+                found = import_module(".".join(parts[:cut]))
+            except ModuleNotFoundError:
+                continue
+            break
+        for part in parts[cut:]:
+            found = getattr(found, part)
+        assert callable(found), name
+
+
+def test_sizes_name_rooms_of_both_checkouts():
+    table = size_table(TOY[:2], TOY[1:])
+    assert "| `top` | 2 | 10 | – | – |" in table
+    assert "| `bottom` | – | – | 1 | 7 |" in table
+    assert "| all | 3 | 15 | 2 | 12 |" in table
+
+
+def test_a_page_without_markers_is_refused():
+    with pytest.raises(ValueError, match="must have one"):
+        updated_page("no markers", "table")
+
+
+def test_the_page_has_no_second_table_of_rooms():
+    """The rooms are listed once; other pages link to that list."""
+    pages = [ROOT / "CONTRIBUTING.md", ROOT / "README.md", *Path(ROOT / "docs").glob("*.md")]
+    with_table = [p.name for p in pages if "what happens there" in p.read_text(encoding="utf-8")]
+    assert with_table == ["architecture.md"]
