@@ -90,7 +90,7 @@ def begin(
         Resume from the newest checkpoint and save new ones here. On the CPU the result is
         bit-equal to that of an uninterrupted run.
     make_views : callable
-        Makes the views, if they need more than the samples.
+        Creates the view sampler, for views that need more than the samples.
     backbone : Module, optional
         Replaces the backbone named in the config; a copy is trained.
     start : Network, optional
@@ -101,7 +101,7 @@ def begin(
         Whether checkpoints ignore the settings of later stages.
     """
     if start is not None and checkpoints is not None:
-        raise ValueError("a run takes checkpoints or a start, not both; leave one of them out")
+        raise ValueError("a run takes `checkpoints` or `start`, not both; omit one of them")
     seed = int(agree(seed)[0]) if seed < 2**53 else seed
     generator = generator or torch.Generator().manual_seed(seed)
     samples = samples.to(fabric.device)
@@ -114,7 +114,7 @@ def begin(
     synchronize(network)
     network.to(fabric.device)
     if samples.ndim == 4:
-        # Convolutions take a quarter less time.
+        # This makes convolutions a quarter faster.
         network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
     record = Record()
     if checkpoints is not None:

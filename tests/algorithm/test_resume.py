@@ -230,7 +230,7 @@ def test_a_damaged_checkpoint_is_passed_over(tmp_path, damage):
     else:
         values.write_bytes(values.read_bytes()[:1000])
     seen: list[Tick] = []
-    with pytest.warns(UnbendWarning, match="is damaged .*; passed over"):
+    with pytest.warns(UnbendWarning, match="is damaged .*; skipped"):
         solution = run(tmp_path, progress=seen.append)
     assert fingerprint(solution) == whole("vectors")
     assert first_step(seen) == ("stage 2", 4)

@@ -68,7 +68,9 @@ def test_input_that_is_cut_during_the_run(unbend, vectors):
 
     # Samples that fit saw are not read again; the others are.
     options = {"n_clusters": 4, "settings": SHORT, "report": False, "out": "run", "train_on": 60}
-    with pytest.raises(OSError, match=r"^'.*x.npy' was cut while it was read; restore it and"):
+    with pytest.raises(
+        OSError, match=r"^'.*x.npy' was truncated while it was read; restore it and"
+    ):
         cluster("x.npy", progress=cut, **options)
     Path("x.npy").write_bytes(content)
     cluster("x.npy", resume=True, **options)

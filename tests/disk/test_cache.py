@@ -70,7 +70,7 @@ def test_a_cut_file_is_deleted_with_one_warning(tmp_path, size):
     for name in "abc":
         cache.put(name, ARRAYS)
         cache.path(name).write_bytes(cache.path(name).read_bytes()[:size])
-    with pytest.warns(UnbendWarning, match="has damaged entries, which are made again") as told:
+    with pytest.warns(UnbendWarning, match="has damaged entries, which are computed again") as told:
         assert [cache.get(name) for name in "abc"] == [None] * 3
     assert len(told) == 1
     assert not list(tmp_path.iterdir())

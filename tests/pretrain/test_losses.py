@@ -144,7 +144,7 @@ def test_wrong_input_is_named():
     Z = draw(4, 3)
     with pytest.raises(ValueError, match="`temperature` of nt_xent must be > 0, got 0"):
         nt_xent(Z, Z, 0)
-    with pytest.raises(ValueError, match="both views of byol_loss must have one shape"):
+    with pytest.raises(ValueError, match="both views of byol_loss must have the same shape"):
         byol_loss(Z, Z[:2])
     with pytest.raises(ValueError, match="`Z` of vicreg_terms must have 2 rows or more, got 1"):
         vicreg_terms(Z[:1], Z[:1])

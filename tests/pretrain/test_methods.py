@@ -261,7 +261,7 @@ def test_small_crops_of_a_flat_network_are_refused():
     network = build_network((1, 8, 8), NetworkConfig(backbone="mlp", width=8, dim=4), 0)
     method = build_method(network, replace(CONFIG, method="swav"), 10, 0)
     sampler = ViewSampler(torch.rand(9, 1, 8, 8), ViewConfig(), torch.Generator())
-    with pytest.raises(ValueError, match="small crops need a convolutional backbone; take"):
+    with pytest.raises(ValueError, match="small crops need a convolutional backbone; use"):
         method.draw(sampler, torch.arange(3))
 
 

@@ -118,7 +118,7 @@ def test_a_file_that_was_cut_is_named_and_not_a_signal(tmp_path, X):
     check_whole(mapped[5:7].T)
     os.truncate(tmp_path / "x.npy", 5000)
     for array in (mapped, mapped[5:7]):
-        with pytest.raises(OSError, match=r"x.npy' was cut while it was read; restore it"):
+        with pytest.raises(OSError, match=r"x.npy' was truncated while it was read; restore it"):
             check_whole(array)
     with pytest.raises(OSError, match="was cut"):
         hash_array(mapped)

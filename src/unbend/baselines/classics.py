@@ -2,53 +2,37 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn import cluster
-from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.neighbors import kneighbors_graph
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import validate_data
 
 from unbend.baselines.registry import peer
-from unbend.baselines.rules import check_count, check_rules
 from unbend.baselines.selfexpression import spectral_labels
+from unbend.baselines.vectors import VectorPeer
 from unbend.labels.assign import canonical
 
-__all__ = ["Classic", "KMeans", "Spectral", "UMAPKMeans", "umap_space"]
+__all__ = ["KMeans", "Spectral", "UMAPKMeans", "kmeans_labels", "umap_space"]
 
 
-class Classic(ClusterMixin, BaseEstimator):
-    """Base of the methods that use vectors unchanged; a subclass implements ``_labels``."""
-
-    labels_: NDArray[np.int64]
-    n_features_in_: int
-    n_clusters: int
-    random_state: Any
-
-    def fit(self, X: Any, y: Any = None) -> Any:
-        """Cluster X of shape (n, d); y is ignored."""
-        check_rules(self)
-        X = validate_data(self, X, dtype=[np.float64, np.float32], ensure_min_samples=2)
-        check_count(self, len(X))
-        self.labels_ = self._labels(X)
-        return self
-
-    def _labels(self, X: NDArray[Any]) -> NDArray[np.int64]:
-        raise NotImplementedError
-
-    def _kmeans(self, X: NDArray[Any], n_init: int) -> NDArray[np.int64]:
-        model = cluster.KMeans(self.n_clusters, n_init=n_init, random_state=self.random_state)
-        labels = model.fit_predict(X).astype(np.int64)
-        numbered: NDArray[np.int64] = canonical(labels, self.n_clusters)[labels]
-        return numbered
+def kmeans_labels(
+    X: NDArray[Any], n_clusters: int, random_state: Any, n_init: int = 10
+) -> NDArray[np.int64]:
+    """Labels of k-means, numbered by size, largest first."""
+    model = cluster.KMeans(n_clusters, n_init=n_init, random_state=random_state)
+    labels = model.fit_predict(X).astype(np.int64)
+    numbered: NDArray[np.int64] = canonical(labels, n_clusters)[labels]
+    return numbered
 
 
 @peer("kmeans", "k-means, ten starts", year=1982)
-class KMeans(Classic):
+@dataclass(eq=False, repr=False, kw_only=True)
+class KMeans(VectorPeer):
     """scikit-learn's k-means with the interface of the peers.
 
     Parameters
@@ -72,17 +56,15 @@ class KMeans(Classic):
     [0, 0, 0, 1]
     """
 
-    def __init__(self, n_clusters: int = 8, *, n_init: int = 10, random_state: Any = None) -> None:
-        self.n_clusters = n_clusters
-        self.n_init = n_init
-        self.random_state = random_state
+    n_init: int = 10
 
     def _labels(self, X: NDArray[Any]) -> NDArray[np.int64]:
-        return self._kmeans(X, self.n_init)
+        return kmeans_labels(X, self.n_clusters, self.random_state, self.n_init)
 
 
 @peer("spectral", "spectral clustering of the nearest-neighbour graph", year=2001)
-class Spectral(Classic):
+@dataclass(eq=False, repr=False, kw_only=True)
+class Spectral(VectorPeer):
     """Spectral clustering of the graph of nearest neighbours.
 
     The graph comes from scikit-learn; an edge has weight ½ for each direction. The normalised
@@ -112,12 +94,7 @@ class Spectral(Classic):
     [0, 0, 0, 1, 1]
     """
 
-    def __init__(
-        self, n_clusters: int = 8, *, n_neighbors: int | None = None, random_state: Any = None
-    ) -> None:
-        self.n_clusters = n_clusters
-        self.n_neighbors = n_neighbors
-        self.random_state = random_state
+    n_neighbors: int | None = None
 
     def _labels(self, X: NDArray[Any]) -> NDArray[np.int64]:
         count = min(self.n_neighbors or 10, len(X) - 1)
@@ -127,7 +104,8 @@ class Spectral(Classic):
 
 
 @peer("umap-kmeans", "UMAP, then k-means (needs the extra `peers`)", year=2018)
-class UMAPKMeans(Classic):
+@dataclass(eq=False, repr=False, kw_only=True)
+class UMAPKMeans(VectorPeer):
     """UMAP, then k-means in its space: a common and strong baseline.
 
     Needs ``pip install 'unbend[peers]'``.
@@ -154,24 +132,13 @@ class UMAPKMeans(Classic):
         UMAP's space.
     """
 
-    def __init__(
-        self,
-        n_clusters: int = 8,
-        *,
-        n_neighbors: int | None = None,
-        n_components: int = 10,
-        min_dist: float = 0.0,
-        random_state: Any = None,
-    ) -> None:
-        self.n_clusters = n_clusters
-        self.n_neighbors = n_neighbors
-        self.n_components = n_components
-        self.min_dist = min_dist
-        self.random_state = random_state
+    n_neighbors: int | None = None
+    n_components: int = 10
+    min_dist: float = 0.0
 
     def _labels(self, X: NDArray[Any]) -> NDArray[np.int64]:
         self.embedding_ = umap_space(self, X)
-        return self._kmeans(self.embedding_, 10)
+        return kmeans_labels(self.embedding_, self.n_clusters, self.random_state)
 
 
 def umap_space(estimator: Any, X: NDArray[Any]) -> NDArray[Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -22,12 +23,16 @@ __all__ = ["CodePeer"]
 K = whole(1, "try 10")  # no peer finds the number of clusters
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class CodePeer(ClusterMixin, DeepPeer):
     """Base of peers with codes: Algorithm 1 with the ``objective`` of the subclass."""
 
-    labels_: NDArray[np.int64]
-    n_clusters: int
-    n_clusters_: int
+    n_clusters: int = field(default=8, kw_only=False)
+    pretrain_epochs: int | None = None
+    eta: float | None = None
+
+    labels_: NDArray[np.int64] = field(init=False)
+    n_clusters_: int = field(init=False)
 
     def objective(
         self, Z: Tensor, C: Tensor, config: Stage2Config, generator: torch.Generator

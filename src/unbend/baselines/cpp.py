@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import torch
@@ -19,6 +20,7 @@ __all__ = ["CPP"]
 
 
 @peer("cpp", "MLC's successor for strong encoders", year=2024, takes="images")
+@dataclass(eq=False, repr=False, kw_only=True)
 class CPP(CodePeer):
     r"""Clustering via the Principle of rate reduction and Pretrained models (Chu et al. [1]_).
 
@@ -72,6 +74,8 @@ class CPP(CodePeer):
     3
     """
 
+    penalty: float = 0.05
+
     published: ClassVar[dict[str, Any]] = {
         "stage2.lr": 1e-4,
         "stage2.weight_decay": 1e-4,
@@ -81,41 +85,6 @@ class CPP(CodePeer):
     # c and -c are the same code here, but the features of stage 1 depend on the sign.
     adapted: ClassVar[dict[str, Any]] = {"labels.join": "codes", "labels.absolute": True}
     rules: ClassVar[dict[str, Any]] = {"n_clusters": K, "penalty": NOT_NEGATIVE}
-
-    def __init__(
-        self,
-        n_clusters: int = 8,
-        *,
-        preset: str = "auto",
-        dim: int | None = None,
-        backbone: str | None = None,
-        pretrain_epochs: int | None = None,
-        epochs: int | None = None,
-        batch_size: int | None = None,
-        eta: float | None = None,
-        eps_sq: float | None = None,
-        penalty: float = 0.05,
-        settings: dict[str, Any] | None = None,
-        device: str = "auto",
-        precision: str = "32-true",
-        random_state: Any = None,
-        verbose: int = 0,
-    ) -> None:
-        self.n_clusters = n_clusters
-        self.preset = preset
-        self.dim = dim
-        self.backbone = backbone
-        self.pretrain_epochs = pretrain_epochs
-        self.epochs = epochs
-        self.batch_size = batch_size
-        self.eta = eta
-        self.eps_sq = eps_sq
-        self.penalty = penalty
-        self.settings = settings
-        self.device = device
-        self.precision = precision
-        self.random_state = random_state
-        self.verbose = verbose
 
     def objective(
         self, Z: Tensor, C: Tensor, config: Stage2Config, generator: torch.Generator

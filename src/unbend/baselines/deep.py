@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import nullcontext
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
@@ -30,6 +31,7 @@ __all__ = ["DeepPeer"]
 _PLAIN = {"stage2.eta": 0.175, "labels.join": "codes"}
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class DeepPeer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     """Base of the deep peers.
 
@@ -43,18 +45,23 @@ class DeepPeer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
     # The settings that each parameter sets.
     table: ClassVar[Mapping[str, tuple[str, ...]]] = PARAMETERS
 
-    n_features_in_: int
-    config_: Config
-    history_: History
-    preset: str
-    backbone: str | nn.Module | None
-    settings: dict[str, Any] | None
-    device: str
-    precision: str
-    random_state: Any
-    verbose: int
-    _network: Network
-    _scaling: Scaling
+    preset: str = "auto"
+    dim: int | None = None
+    backbone: str | nn.Module | None = None
+    epochs: int | None = None
+    batch_size: int | None = None
+    eps_sq: float | None = None
+    settings: dict[str, Any] | None = None
+    device: str = "auto"
+    precision: str = "32-true"
+    random_state: Any = None
+    verbose: int = 0
+
+    n_features_in_: int = field(init=False)
+    config_: Config = field(init=False)
+    history_: History = field(init=False)
+    _network: Network = field(init=False)
+    _scaling: Scaling = field(init=False)
 
     def fit(self, X: Any, y: Any = None, *, network: Network | None = None) -> Any:
         """Learn from X.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
@@ -9,8 +10,9 @@ from numpy.typing import NDArray
 from sklearn.cluster import HDBSCAN
 from sklearn.utils import check_random_state
 
-from unbend.baselines.classics import Classic, umap_space
+from unbend.baselines.classics import umap_space
 from unbend.baselines.registry import peer
+from unbend.baselines.vectors import VectorPeer
 from unbend.labels.assign import canonical
 from unbend.rules import Rule, optional, whole
 
@@ -23,7 +25,8 @@ _FOUND = {"n_clusters": optional(whole(1))}  # these methods find the number the
 
 
 @peer("umap-hdbscan", "UMAP, then HDBSCAN (needs the extra `peers`)", year=2018)
-class UMAPHDBSCAN(Classic):
+@dataclass(eq=False, repr=False, kw_only=True)
+class UMAPHDBSCAN(VectorPeer):
     """UMAP, then HDBSCAN in its space: common practice if the number of groups is unknown.
 
     Needs ``pip install 'unbend[peers]'``. Samples outside dense regions are noise, with label -1.
@@ -54,24 +57,13 @@ class UMAPHDBSCAN(Classic):
         UMAP's space.
     """
 
-    rules: ClassVar[dict[str, Rule]] = _FOUND
+    n_clusters: int | None = field(default=None, kw_only=False)
+    n_neighbors: int | None = None
+    n_components: int = 10
+    min_dist: float = 0.0
+    min_cluster_size: int | None = None
 
-    def __init__(
-        self,
-        n_clusters: int | None = None,
-        *,
-        n_neighbors: int | None = None,
-        n_components: int = 10,
-        min_dist: float = 0.0,
-        min_cluster_size: int | None = None,
-        random_state: Any = None,
-    ) -> None:
-        self.n_clusters = n_clusters  # type: ignore[assignment]
-        self.n_neighbors = n_neighbors
-        self.n_components = n_components
-        self.min_dist = min_dist
-        self.min_cluster_size = min_cluster_size
-        self.random_state = random_state
+    rules: ClassVar[dict[str, Rule]] = _FOUND
 
     def _labels(self, X: NDArray[Any]) -> NDArray[np.int64]:
         self.embedding_ = umap_space(self, X)
@@ -88,7 +80,8 @@ class UMAPHDBSCAN(Classic):
 
 
 @peer("evoc", "EVoC on embeddings (needs the extra `peers`)", year=2025)
-class EVoC(Classic):
+@dataclass(eq=False, repr=False, kw_only=True)
+class EVoC(VectorPeer):
     """EVoC (Embedding Vector Oriented Clustering): graph, node embedding, density, layers.
 
     Needs ``pip install 'unbend[peers]'``. Samples outside dense regions are noise, with label -1;
@@ -113,20 +106,11 @@ class EVoC(Classic):
         Labels of every layer, finest first.
     """
 
-    rules: ClassVar[dict[str, Rule]] = _FOUND
+    n_clusters: int | None = field(default=None, kw_only=False)
+    n_neighbors: int | None = None
+    noise_level: float = 0.5
 
-    def __init__(
-        self,
-        n_clusters: int | None = None,
-        *,
-        n_neighbors: int | None = None,
-        noise_level: float = 0.5,
-        random_state: Any = None,
-    ) -> None:
-        self.n_clusters = n_clusters  # type: ignore[assignment]
-        self.n_neighbors = n_neighbors
-        self.noise_level = noise_level
-        self.random_state = random_state
+    rules: ClassVar[dict[str, Rule]] = _FOUND
 
     def _labels(self, X: NDArray[Any]) -> NDArray[np.int64]:
         try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,7 @@ __all__ = ["DSSC", "joint_codes", "joint_objective"]
 
 @peer("j-dssc", "doubly stochastic affinity and self-expression", year=2021, joint=True)
 @peer("a-dssc", "doubly stochastic affinity after self-expression", year=2021)
+@dataclass(eq=False, repr=False, kw_only=True)
 class DSSC(SelfExpressive):
     """Doubly stochastic subspace clustering (Lim, Vidal and Haeffele [1]_).
 
@@ -82,26 +84,12 @@ class DSSC(SelfExpressive):
     [0, 0, 0, 1, 1]
     """
 
-    def __init__(
-        self,
-        n_clusters: int = 8,
-        *,
-        joint: bool = False,
-        eta1: float | None = None,
-        eta2: float | None = None,
-        eta3: float = 0.0,
-        max_iter: int = 1000,
-        tol: float = 1e-4,
-        random_state: Any = None,
-    ) -> None:
-        self.n_clusters = n_clusters
-        self.joint = joint
-        self.eta1 = eta1
-        self.eta2 = eta2
-        self.eta3 = eta3
-        self.max_iter = max_iter
-        self.tol = tol
-        self.random_state = random_state
+    joint: bool = False
+    eta1: float | None = None
+    eta2: float | None = None
+    eta3: float = 0.0
+    max_iter: int = 1000
+    tol: float = 1e-4
 
     def _affinity(self, X: NDArray[Any]) -> Affinity:
         X = X.astype(np.float64)

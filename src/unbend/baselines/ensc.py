@@ -26,6 +26,7 @@ _MAX_NEWTON = 100
 
 
 @peer("ensc", "elastic-net self-expression", year=2016)
+@dataclass(eq=False, repr=False, kw_only=True)
 class EnSC(SelfExpressive):
     """Elastic-net subspace clustering (You, Li, Robinson and Vidal [1]_).
 
@@ -74,18 +75,8 @@ class EnSC(SelfExpressive):
     [0, 0, 0, 1, 1]
     """
 
-    def __init__(
-        self,
-        n_clusters: int = 8,
-        *,
-        gamma: float = 50.0,
-        l1_ratio: float = 0.9,
-        random_state: Any = None,
-    ) -> None:
-        self.n_clusters = n_clusters
-        self.gamma = gamma
-        self.l1_ratio = l1_ratio
-        self.random_state = random_state
+    gamma: float = 50.0
+    l1_ratio: float = 0.9
 
     def _codes(self, X: NDArray[Any]) -> sp.csr_array:
         return elastic_net_codes(

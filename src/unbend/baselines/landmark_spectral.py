@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -12,9 +13,10 @@ from sklearn import cluster
 from sklearn.neighbors import NearestNeighbors
 from sklearn.utils import check_random_state
 
-from unbend.baselines.classics import Classic
+from unbend.baselines.classics import kmeans_labels
 from unbend.baselines.registry import peer
 from unbend.baselines.selfexpression import unit_rows
+from unbend.baselines.vectors import VectorPeer
 
 __all__ = ["LandmarkSpectral"]
 
@@ -22,7 +24,8 @@ _PLACEMENT_STEPS = 10
 
 
 @peer("landmark-spectral", "spectral clustering through landmarks", year=2011)
-class LandmarkSpectral(Classic):
+@dataclass(eq=False, repr=False, kw_only=True)
+class LandmarkSpectral(VectorPeer):
     r"""Chen and Cai, "Large scale spectral clustering with landmark-based representation",
     AAAI 2011 (LSC-K).
 
@@ -62,18 +65,8 @@ class LandmarkSpectral(Classic):
     [0, 0, 0, 1, 1]
     """
 
-    def __init__(
-        self,
-        n_clusters: int = 8,
-        *,
-        n_landmarks: int = 1000,
-        n_neighbors: int | None = None,
-        random_state: Any = None,
-    ) -> None:
-        self.n_clusters = n_clusters
-        self.n_landmarks = n_landmarks
-        self.n_neighbors = n_neighbors
-        self.random_state = random_state
+    n_landmarks: int = 1000
+    n_neighbors: int | None = None
 
     def _labels(self, X: NDArray[Any]) -> NDArray[np.int64]:
         if self.n_landmarks < self.n_clusters:
@@ -84,7 +77,7 @@ class LandmarkSpectral(Classic):
         seed = check_random_state(self.random_state).randint(2**31 - 1)
         P = self._represent(X, self._landmarks(X, seed))
         self.embedding_ = _eigenvectors(P, self.n_clusters)
-        return self._kmeans(unit_rows(self.embedding_), 10)
+        return kmeans_labels(unit_rows(self.embedding_), self.n_clusters, self.random_state)
 
     def _landmarks(self, X: NDArray[Any], seed: int) -> NDArray[Any]:
         count = min(self.n_landmarks, len(X))

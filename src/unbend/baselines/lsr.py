@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ __all__ = ["LSR", "lsr_codes"]
 
 
 @peer("lsr", "least-squares self-expression", year=2012)
+@dataclass(eq=False, repr=False, kw_only=True)
 class LSR(SelfExpressive):
     """Subspace clustering by least-squares regression (Lu et al. [1]_).
 
@@ -60,18 +62,8 @@ class LSR(SelfExpressive):
     [0, 0, 0, 1, 1]
     """
 
-    def __init__(
-        self,
-        n_clusters: int = 8,
-        *,
-        alpha: float = 0.1,
-        zero_diagonal: bool = True,
-        random_state: Any = None,
-    ) -> None:
-        self.n_clusters = n_clusters
-        self.alpha = alpha
-        self.zero_diagonal = zero_diagonal
-        self.random_state = random_state
+    alpha: float = 0.1
+    zero_diagonal: bool = True
 
     def _codes(self, X: NDArray[Any]) -> NDArray[Any]:
         return lsr_codes(X, self.alpha, zero_diagonal=self.zero_diagonal)

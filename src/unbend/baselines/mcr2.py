@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -28,6 +29,7 @@ from unbend.training import Terms, gather, steps_of
 __all__ = ["MCR2"]
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class MCR2(DeepPeer):
     r"""Maximal Coding Rate Reduction with true classes (Yu et al. [1]_), a transformer.
 
@@ -80,6 +82,8 @@ class MCR2(DeepPeer):
     (60, 8)
     """
 
+    optimizer: str = "auto"
+
     published: ClassVar[dict[str, Any]] = {
         "pretrain.eps_sq": 0.5,
         "pretrain.epochs": 500,
@@ -98,35 +102,6 @@ class MCR2(DeepPeer):
         "eps_sq": ("pretrain.eps_sq",),
         "optimizer": ("pretrain.optimizer",),
     }
-
-    def __init__(
-        self,
-        *,
-        preset: str = "auto",
-        dim: int | None = None,
-        backbone: str | None = None,
-        epochs: int | None = None,
-        batch_size: int | None = None,
-        eps_sq: float | None = None,
-        optimizer: str = "auto",
-        settings: dict[str, Any] | None = None,
-        device: str = "auto",
-        precision: str = "32-true",
-        random_state: Any = None,
-        verbose: int = 0,
-    ) -> None:
-        self.preset = preset
-        self.dim = dim
-        self.backbone = backbone
-        self.epochs = epochs
-        self.batch_size = batch_size
-        self.eps_sq = eps_sq
-        self.optimizer = optimizer
-        self.settings = settings
-        self.device = device
-        self.precision = precision
-        self.random_state = random_state
-        self.verbose = verbose
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

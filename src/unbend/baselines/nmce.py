@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
@@ -64,6 +65,7 @@ def nmce_objective(
 
 
 @peer("nmce", "rate reduction with a point-cluster membership", year=2022, takes="images")
+@dataclass(eq=False, repr=False, kw_only=True)
 class NMCE(ClusterMixin, DeepPeer):
     r"""Neural Manifold Clustering and Embedding (Li et al. [1]_), MLC's closest relative.
 
@@ -124,6 +126,12 @@ class NMCE(ClusterMixin, DeepPeer):
     (60,)
     """
 
+    n_clusters: int = field(default=8, kw_only=False)
+    pretrain_epochs: int | None = None
+    temperature: float = 1.0
+    cluster_lr: float = 0.5
+    cluster_weight_decay: float = 0.005
+
     published: ClassVar[dict[str, Any]] = {"stage2.eps_sq": 0.2, "pretrain.epochs": 600}
     adapted: ClassVar[dict[str, Any]] = {"stage2.eps_sq": 0.2}
     rules: ClassVar[dict[str, Any]] = {
@@ -133,44 +141,7 @@ class NMCE(ClusterMixin, DeepPeer):
         "cluster_weight_decay": NOT_NEGATIVE,
     }
 
-    labels_: NDArray[np.int64]
-
-    def __init__(
-        self,
-        n_clusters: int = 8,
-        *,
-        preset: str = "auto",
-        dim: int | None = None,
-        backbone: str | None = None,
-        pretrain_epochs: int | None = None,
-        epochs: int | None = None,
-        batch_size: int | None = None,
-        eps_sq: float | None = None,
-        temperature: float = 1.0,
-        cluster_lr: float = 0.5,
-        cluster_weight_decay: float = 0.005,
-        settings: dict[str, Any] | None = None,
-        device: str = "auto",
-        precision: str = "32-true",
-        random_state: Any = None,
-        verbose: int = 0,
-    ) -> None:
-        self.n_clusters = n_clusters
-        self.preset = preset
-        self.dim = dim
-        self.backbone = backbone
-        self.pretrain_epochs = pretrain_epochs
-        self.epochs = epochs
-        self.batch_size = batch_size
-        self.eps_sq = eps_sq
-        self.temperature = temperature
-        self.cluster_lr = cluster_lr
-        self.cluster_weight_decay = cluster_weight_decay
-        self.settings = settings
-        self.device = device
-        self.precision = precision
-        self.random_state = random_state
-        self.verbose = verbose
+    labels_: NDArray[np.int64] = field(init=False)
 
     def _run(self, run: Run, y: Any) -> None:
         network, config = run.network, run.config

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import torch
@@ -48,6 +49,7 @@ def prodsc_objective(
 
 
 @peer("pro-dsc", "deep self-expression without collapse", year=2025, takes="images")
+@dataclass(eq=False, repr=False, kw_only=True)
 class PRODSC(CodePeer):
     r"""Principled fRamewOrk for Deep Subspace Clustering (Meng et al. [1]_).
 
@@ -104,49 +106,15 @@ class PRODSC(CodePeer):
     3
     """
 
+    gamma: float = 300.0
+    beta: float = 600.0
+
     published: ClassVar[dict[str, Any]] = {"stage2.lr": 1e-4, "stage2.epochs": 10}
     rules: ClassVar[dict[str, Any]] = {
         "n_clusters": K,
         "gamma": NOT_NEGATIVE,
         "beta": NOT_NEGATIVE,
     }
-
-    def __init__(
-        self,
-        n_clusters: int = 8,
-        *,
-        preset: str = "auto",
-        dim: int | None = None,
-        backbone: str | None = None,
-        pretrain_epochs: int | None = None,
-        epochs: int | None = None,
-        batch_size: int | None = None,
-        eta: float | None = None,
-        eps_sq: float | None = None,
-        gamma: float = 300.0,
-        beta: float = 600.0,
-        settings: dict[str, Any] | None = None,
-        device: str = "auto",
-        precision: str = "32-true",
-        random_state: Any = None,
-        verbose: int = 0,
-    ) -> None:
-        self.n_clusters = n_clusters
-        self.preset = preset
-        self.dim = dim
-        self.backbone = backbone
-        self.pretrain_epochs = pretrain_epochs
-        self.epochs = epochs
-        self.batch_size = batch_size
-        self.eta = eta
-        self.eps_sq = eps_sq
-        self.gamma = gamma
-        self.beta = beta
-        self.settings = settings
-        self.device = device
-        self.precision = precision
-        self.random_state = random_state
-        self.verbose = verbose
 
     def objective(
         self, Z: Tensor, C: Tensor, config: Stage2Config, generator: torch.Generator

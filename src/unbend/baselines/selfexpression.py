@@ -9,13 +9,11 @@ import scipy.linalg
 import scipy.sparse as sp
 import torch
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.cluster import KMeans
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import validate_data
 from torch import Tensor
 
-from unbend.baselines.rules import check_count, check_rules
+from unbend.baselines.vectors import VectorPeer
 from unbend.labels.assign import canonical
 from unbend.labels.eigen import leading_eigenpairs
 
@@ -26,34 +24,18 @@ Affinity = NDArray[Any] | sp.csr_array
 _FULL = 1500  # up to this size a full eigendecomposition costs less than a second
 
 
-class SelfExpressive(ClusterMixin, BaseEstimator):
+class SelfExpressive(VectorPeer):
     """Base of the methods that compute an affinity and cluster it spectrally.
 
-    A subclass has ``n_clusters`` and ``random_state``, and implements ``_codes`` or ``_affinity``.
+    Each sample is scaled to unit length first, as in the papers. A subclass implements ``_codes``
+    or ``_affinity``.
     """
 
-    labels_: NDArray[np.int64]
     affinity_matrix_: Affinity
-    n_features_in_: int
-    n_clusters: int
-    random_state: Any
 
-    def fit(self, X: Any, y: Any = None) -> Any:
-        """Cluster X.
-
-        Parameters
-        ----------
-        X : array-like of shape (n, d)
-            Samples; each is scaled to unit length first, as in the papers.
-        y : None
-            Ignored, present for scikit-learn.
-        """
-        check_rules(self)
-        X = validate_data(self, X, dtype=[np.float64, np.float32], ensure_min_samples=2)
-        check_count(self, len(X))
+    def _labels(self, X: NDArray[Any]) -> NDArray[np.int64]:
         self.affinity_matrix_ = self._affinity(unit_rows(X))
-        self.labels_ = spectral_labels(self.affinity_matrix_, self.n_clusters, self.random_state)
-        return self
+        return spectral_labels(self.affinity_matrix_, self.n_clusters, self.random_state)
 
     def _affinity(self, X: NDArray[Any]) -> Affinity:
         return symmetrise(self._codes(X))

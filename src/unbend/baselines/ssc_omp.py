@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ _BLOCK = 256
 
 
 @peer("ssc-omp", "self-expression by orthogonal matching pursuit", year=2016)
+@dataclass(eq=False, repr=False, kw_only=True)
 class SSCOMP(SelfExpressive):
     """Sparse subspace clustering by orthogonal matching pursuit (You, Robinson, Vidal [1]_).
 
@@ -72,18 +74,8 @@ class SSCOMP(SelfExpressive):
     [0, 0, 0, 1, 1]
     """
 
-    def __init__(
-        self,
-        n_clusters: int = 8,
-        *,
-        n_nonzero: int = 10,
-        tol: float = 1e-6,
-        random_state: Any = None,
-    ) -> None:
-        self.n_clusters = n_clusters
-        self.n_nonzero = n_nonzero
-        self.tol = tol
-        self.random_state = random_state
+    n_nonzero: int = 10
+    tol: float = 1e-6
 
     def _codes(self, X: NDArray[Any]) -> sp.csr_array:
         return omp_codes(X, self.n_nonzero, self.tol)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ _BLOCK = 1024
 
 
 @peer("tsc", "thresholded inner products", year=2015)
+@dataclass(eq=False, repr=False, kw_only=True)
 class TSC(SelfExpressive):
     """Thresholding-based subspace clustering (Heckel and Bölcskei [1]_).
 
@@ -57,16 +59,7 @@ class TSC(SelfExpressive):
     [0, 0, 0, 1, 1]
     """
 
-    def __init__(
-        self,
-        n_clusters: int = 8,
-        *,
-        n_neighbors: int | None = None,
-        random_state: Any = None,
-    ) -> None:
-        self.n_clusters = n_clusters
-        self.n_neighbors = n_neighbors
-        self.random_state = random_state
+    n_neighbors: int | None = None
 
     def _codes(self, X: NDArray[Any]) -> sp.csr_array:
         q = self.n_neighbors or max(3, -(-len(X) // (20 * self.n_clusters)))

@@ -1,4 +1,4 @@
-"""Bytes that survive: atomic writes, hashes, one cache, locks, and where all of it lies."""
+"""Everything about files: atomic writes, hashes, the cache, locks, and default directories."""
 
 from unbend.disk.cache import Cache
 from unbend.disk.files import atomic_directory, atomic_open, atomic_write, to_json

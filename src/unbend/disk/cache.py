@@ -1,8 +1,8 @@
-"""The one mechanism of all caches: entries in a folder that are whole, checked and bounded.
+"""The mechanism behind all caches: a folder of verified entries, limited in number.
 
-An entry is a safetensors file of arrays and plain values. It appears as a whole, so a killed
-process leaves none that is cut and two processes may write at once. The hash of everything in
-it is stored with it and checked when it is read: a damaged entry is deleted and made again.
+An entry is a safetensors file of arrays and plain values. It is written atomically, so a killed
+process leaves no partial entry and two processes may write at once. A hash of its content is
+stored with it and checked on reading; a damaged entry is deleted and computed again.
 """
 
 from __future__ import annotations
@@ -33,21 +33,21 @@ REMEDY = "free space, or set UNBEND_CACHE to a directory that can be written"
 
 
 class Entry(NamedTuple):
-    """What was kept."""
+    """The content of an entry."""
 
     arrays: dict[str, NDArray[Any]]
     values: dict[str, Any]
 
 
 class Cache:
-    """Entries by name; the names are hashes of all that the content depends on.
+    """Entries by name, where a name is the hash of everything that the content depends on.
 
     Parameters
     ----------
     folder : path
-        Made when something is first kept. It may be deleted at any time.
+        Created when the first entry is stored. It may be deleted at any time.
     most : int, optional
-        Entries that are kept; of more, those not used for the longest time are deleted.
+        Maximum number of entries; beyond it the least recently used are deleted.
 
     Examples
     --------
@@ -69,7 +69,7 @@ class Cache:
         return self.folder / f"{name}{_ENDING}"
 
     def names(self) -> set[str]:
-        """All entries that are there."""
+        """Names of all entries."""
         return {path.name.removesuffix(_ENDING) for path in self.folder.glob(f"*{_ENDING}")}
 
     def get(self, name: str, *only: str) -> Entry | None:
@@ -85,19 +85,19 @@ class Cache:
             self._warn("cannot be read", error.strerror or str(error))
             return None
         except (SafetensorError, ValueError, LookupError, TypeError, RecursionError) as error:
-            self._warn("has damaged entries, which are made again", f"{path.name}: {error}")
+            self._warn("has damaged entries, which are computed again", f"{path.name}: {error}")
             if path.is_file():
                 with suppress(OSError):
                     path.unlink()
             return None
-        with suppress(OSError):  # a cache that may only be read
+        with suppress(OSError):  # the cache may be read-only
             os.utime(path)
         return entry
 
     def put(
         self, name: str, arrays: Mapping[str, Any], values: Mapping[str, Any] | None = None
     ) -> None:
-        """Keep an entry. A folder that cannot be written is a warning: the result is not lost."""
+        """Store an entry; warn if the folder cannot be written, since the result is not lost."""
         found = {key: np.asarray(array, order="C") for key, array in arrays.items()}
         if not all(map(_is_finite, found.values())):
             return
@@ -114,7 +114,7 @@ class Cache:
             keep_latest(self.folder.glob(f"*{_ENDING}"), self.most)
 
     def _warn(self, what: str, why: str) -> None:
-        """Say it once, not for each of a thousand entries."""
+        """Warn once of each kind of problem, not once per entry."""
         if what not in self._warned:
             self._warned.add(what)
             remedy = "" if "damaged" in what else f"; {REMEDY}"
@@ -139,7 +139,7 @@ def _is_finite(array: NDArray[Any]) -> bool:
 
 
 def keep_latest(paths: Iterable[Path], most: int) -> None:
-    """Delete files and directories but for the ``most`` that were used last."""
+    """Delete all files and directories except the ``most`` recently used."""
     by_age = sorted(paths, key=_used)
     for path in by_age[: max(0, len(by_age) - most)]:
         if path.is_dir():
@@ -152,5 +152,5 @@ def keep_latest(paths: Iterable[Path], most: int) -> None:
 def _used(path: Path) -> float:
     try:
         return path.stat().st_mtime
-    except OSError:  # another process was quicker
+    except OSError:  # another process deleted it
         return 0.0

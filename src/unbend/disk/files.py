@@ -1,7 +1,7 @@
-"""Files that are either complete or absent.
+"""Atomic writes: a file is either complete or absent.
 
-What is being written has a name that starts with a dot and ends with ``.tmp``; after a kill such
-a leftover may be deleted.
+A file being written has a name that starts with a dot and ends with ``.tmp``. If the process is
+killed, that leftover can be deleted safely.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ TEMPORARY = ".tmp"
 
 
 def atomic_write(path: str | Path, content: str | bytes) -> None:
-    """Write a file so that a crash leaves the old content or the new, never a part."""
-    # File names that are not Unicode arrive as lone surrogates: write them as text
+    """Write a file so that a crash leaves either the old content or the new."""
+    # File names that are not valid Unicode arrive as lone surrogates: escape them.
     data = content.encode(errors="backslashreplace") if isinstance(content, str) else content
     with atomic_open(path) as file:
         file.write(data)
@@ -41,7 +41,7 @@ def atomic_write(path: str | Path, content: str | bytes) -> None:
 
 @contextmanager
 def atomic_open(path: str | Path) -> Iterator[IO[bytes]]:
-    """A file to write to piece by piece; it appears under its name when the block ends well."""
+    """Open a file for writing in pieces; it gets its name when the block ends without an error."""
     path = Path(path)
     handle, name = tempfile.mkstemp(TEMPORARY, f".{path.name}.", path.parent)
     os.close(handle)
@@ -60,7 +60,7 @@ def atomic_open(path: str | Path) -> Iterator[IO[bytes]]:
 
 @contextmanager
 def atomic_directory(path: str | Path) -> Iterator[Path]:
-    """Fill a temporary sibling, then put it in the place of ``path`` as a whole.
+    """Fill a temporary sibling, then move it to ``path`` in one step.
 
     An existing directory is replaced only after the new one is complete.
     """
@@ -83,7 +83,7 @@ def _replace_directory(new: Path, path: Path) -> None:
             os.replace(new, path)
             return
     except OSError:
-        if not path.is_dir():  # otherwise another process was quicker
+        if not path.is_dir():  # otherwise another process created it first
             raise
     retired = Path(tempfile.mkdtemp(TEMPORARY, f".{path.name}.old.", path.parent))
     try:
@@ -98,7 +98,7 @@ def _replace_directory(new: Path, path: Path) -> None:
 
 
 def _sync(folder: Path) -> None:
-    """Make a new name last through a power cut, where the system can do that."""
+    """Make a rename survive a power cut, where the system supports it."""
     if hasattr(os, "O_DIRECTORY"):
         with suppress(OSError):
             handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
@@ -109,12 +109,12 @@ def _sync(folder: Path) -> None:
 
 
 def is_leftover(name: str) -> bool:
-    """Whether a killed process left this behind half written."""
+    """Whether a file of this name is the partial output of a killed process."""
     return name.startswith(".") and name.endswith(TEMPORARY)
 
 
 def remove_leftovers(folder: Path) -> None:
-    """Delete what a killed process left half written in a folder."""
+    """Delete the partial output of killed processes from a folder."""
     for path in folder.iterdir() if folder.is_dir() else ():
         if is_leftover(path.name):
             remove(path)
@@ -129,14 +129,14 @@ def remove(path: Path) -> None:
 
 
 def _umask() -> int:
-    """The user's rule for new files; it can only be read by setting it."""
+    """The umask of the process; it can only be read by setting it."""
     mask = os.umask(0o077)
     os.umask(mask)
     return mask
 
 
 def to_json(tree: Any, **options: Any) -> str:
-    """JSON of plain data, NumPy's numbers and arrays included."""
+    """JSON of plain data, including NumPy numbers and arrays."""
     return json.dumps(tree, default=_plain, ensure_ascii=False, **options)
 
 

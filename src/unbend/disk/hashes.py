@@ -1,4 +1,4 @@
-"""Content hashes: equal content, equal hash."""
+"""Hashes of arrays, plain values and files."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from unbend.disk.memory_maps import check_whole, forget_pages
 
 __all__ = ["hash_array", "hash_file", "hash_samples", "hash_values"]
 
-_BYTES = 16  # two of a million contents collide with probability 1e-27
+_BYTES = 16  # a collision among a million entries has probability 1e-27
 _CHUNK = 1 << 20  # numbers hashed at a time
 
 
 def hash_array(X: Any) -> str:
-    """Hash of the numbers, type and shape of an array or a tensor, 32 hex digits.
+    """Hash of the numbers, type and shape of an array or a tensor as 32 hex digits.
 
-    A memory map is read piece by piece, so that it never lies in memory as a whole.
+    A memory map is read in pieces, so that it is never in memory as a whole.
 
     >>> hash_array(np.arange(6)) == hash_array(np.arange(6).reshape(2, 3))
     False
@@ -49,7 +49,7 @@ def hash_samples(X: NDArray[Any]) -> list[str]:
 
 
 def hash_values(*values: Any) -> str:
-    """Hash of plain values: numbers, texts, lists and dicts, whatever the order of their keys.
+    """Hash of plain values: numbers, strings, lists, and dicts in any order of their keys.
 
     >>> hash_values({"a": 1, "b": 2}) == hash_values({"b": 2, "a": 1})
     True

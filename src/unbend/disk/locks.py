@@ -1,4 +1,4 @@
-"""Locks between processes; the system releases them when a process ends, however it ends."""
+"""Locks between processes; the operating system releases them when a process ends."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ class Locked(OSError):
 
 @contextmanager
 def locked(path: str | Path, *, wait: bool = True, remove: bool = False) -> Iterator[None]:
-    """Hold the lock of a file while the block runs.
+    """Hold a file lock while the block runs.
 
     Parameters
     ----------
     wait : bool
-        Wait for another process, or raise :class:`Locked` at once.
+        Whether to wait for another process, or to raise :class:`Locked` at once.
     remove : bool
-        Delete the file at the end. filelock notices when it has locked a deleted one.
+        Delete the file at the end. filelock notices if the file it locked was deleted.
     """
     lock = FileLock(path, blocking=wait)
     try:
@@ -36,7 +36,7 @@ def locked(path: str | Path, *, wait: bool = True, remove: bool = False) -> Iter
     finally:
         try:
             if remove:
-                with suppress(OSError):  # Windows keeps files that are open
+                with suppress(OSError):  # Windows does not delete open files
                     Path(path).unlink()
         finally:
             lock.release()

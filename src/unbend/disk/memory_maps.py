@@ -1,4 +1,4 @@
-"""Memory maps that are read once from end to end."""
+"""Helpers for memory maps that are read once from start to end."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ __all__ = ["check_whole", "forget_pages"]
 
 
 def forget_pages(X: Any) -> None:
-    """Give back the pages of a memory map that were read; they would count as our memory.
+    """Release the pages of a memory map that were read, which count as memory in use.
 
-    Only maps that are shared with their file: a private one would lose what was written to it.
+    Applies only to maps shared with their file: a private map would lose what was written to it.
     """
     if isinstance(X, np.memmap) and X.mode in ("r", "r+"):
         mapped = getattr(X, "_mmap", None)
@@ -22,9 +22,9 @@ def forget_pages(X: Any) -> None:
 
 
 def check_whole(X: Any) -> None:
-    """Raise an OSError when the file of a memory map was cut since it was opened.
+    """Raise an OSError if the file of a memory map was truncated since it was opened.
 
-    Reading what is no longer there would end the process by a signal, without a word.
+    Reading the missing part would kill the process with a signal and no message.
     """
     path, mapped = getattr(X, "filename", None), getattr(X, "_mmap", None)
     if path is None or not isinstance(mapped, mmap.mmap):
@@ -34,4 +34,4 @@ def check_whole(X: Any) -> None:
     except OSError:
         return
     if length < X.offset - X.offset % mmap.ALLOCATIONGRANULARITY + len(mapped):
-        raise OSError(f"{str(path)!r} was cut while it was read; restore it and start again")
+        raise OSError(f"{str(path)!r} was truncated while it was read; restore it and start again")

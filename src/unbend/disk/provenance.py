@@ -1,4 +1,4 @@
-"""Which command, which commit and which code made a result."""
+"""Which command, commit and code produced a result."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ __all__ = [
     "without_places",
 ]
 
-# What the results of stage 1, of Algorithm 1 and of its peers depend on, beside data and settings.
+# The code that results depend on: of stage 1, Algorithm 1, its peers and the estimator.
 STAGE1 = (
     *("functional", "samples", "networks", "training", "pretrain"),
     *("rules.py", "knobs.py", "config.py", "begin.py"),
@@ -38,7 +38,7 @@ _kept: set[str] = set()
 
 @cache
 def code_hash(*rooms: str) -> str:
-    """SHA-256 of the source files of these rooms of the package: other code, other results."""
+    """SHA-256 of the source files of these rooms of the package."""
     home, digest = Path(__file__).resolve().parents[1], hashlib.sha256()
     for room in rooms:
         files = sorted((home / room).rglob("*.py")) if (home / room).is_dir() else [home / room]
@@ -50,7 +50,7 @@ def code_hash(*rooms: str) -> str:
 
 
 def command_line() -> str:
-    """The command that is running, as one would type it.
+    """The running command as a user would type it.
 
     >>> isinstance(command_line(), str)
     True
@@ -65,7 +65,7 @@ def command_line() -> str:
 
 
 def without_places(command: str) -> str:
-    """A command as it would be typed elsewhere: absolute paths keep their last two parts.
+    """A command without local directories: absolute paths keep only their last two parts.
 
     >>> without_places("unbend reproduce table2 -o /somewhere/else/runs/results")
     'unbend reproduce table2 -o runs/results'
@@ -78,7 +78,7 @@ def without_places(command: str) -> str:
 
 @cache
 def commit() -> str | None:
-    """Short hash of the commit that runs, with "+" when files differ; None without a checkout."""
+    """Short hash of the current commit, with "+" if files differ; None without a checkout."""
     here = Path(__file__).resolve().parent
     head = _git(here, "rev-parse", "--short", "HEAD")
     tracked = _git(here, "ls-files", "--error-unmatch", __file__)
@@ -88,7 +88,7 @@ def commit() -> str | None:
 
 
 def origin() -> str:
-    """The commit, or the version where unbend does not run from a checkout."""
+    """The commit, or the version if unbend does not run from a checkout."""
     return commit() or f"version {metadata.version('unbend')}"
 
 
@@ -107,10 +107,10 @@ def _git(folder: Path, *arguments: str) -> str:
 
 
 def use_kept(origin: str) -> None:
-    """Note that this process uses work which another commit did."""
+    """Note that this process reuses results computed by the commit ``origin``."""
     _kept.add(origin)
 
 
 def kept_from() -> list[str]:
-    """Commits other than this one whose kept work this process has used."""
+    """Commits other than the current one whose results this process has reused."""
     return sorted(_kept - {origin()})

@@ -1,4 +1,4 @@
-"""Weights on disk: safetensors, read with a check of what they hold."""
+"""Read weights from safetensors files and check their values."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["read_tensors"]
 
 
 def read_tensors(path: Path) -> dict[str, Tensor]:
-    """Tensors of a file that may come from others; all of them finite and real."""
+    """Read tensors from an untrusted file; raise unless all are finite and real."""
     try:
         tensors = load(path.read_bytes())
     except SafetensorError as error:

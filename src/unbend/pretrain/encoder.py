@@ -1,4 +1,4 @@
-"""A backbone from disk."""
+"""Load a backbone from disk."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ __all__ = ["load_backbone"]
 
 
 def load_backbone(network: Network, path: str | Path) -> None:
-    """Put the backbone of a saved encoder or model into a network, every tensor of it.
+    """Load the backbone of a saved encoder or model into a network.
 
-    Its normalisation of pixels comes along, for images in [0, 1]. What does not fit is an error
-    that says what the encoder was made for.
+    Its pixel normalisation, for images in [0, 1], is loaded too. A mismatch raises an error that
+    says what the encoder was made for.
     """
     saved = read_saved_encoder(path)
     own = network.backbone.state_dict()
@@ -28,7 +28,7 @@ def load_backbone(network: Network, path: str | Path) -> None:
         raise ValueError(
             f"the encoder in {str(path)!r} is a {saved.config.backbone!r} of width "
             f"{saved.config.width} for samples of shape {tuple(saved.shape)} and does not fit this "
-            f"network ({wrong[0]!r} differs); take images of that size and backbone="
+            f"network ({wrong[0]!r} differs); use images of that size and backbone="
             f"{saved.config.backbone!r}"
         )
     network.backbone.load_state_dict(saved.tensors)

@@ -1,4 +1,4 @@
-"""What every self-supervised method is to the trainer, and the parts that several share."""
+"""The interface of self-supervised methods, and the parts that several of them share."""
 
 from __future__ import annotations
 
@@ -31,52 +31,52 @@ __all__ = [
 
 
 class Published(NamedTuple):
-    """How the authors trained: optimiser, rate at 256 images a step, and its growth with them."""
+    """How the authors trained: optimiser, rate at batch size 256, and the power it scales by."""
 
     optimizer: str
     lr: float
     weight_decay: float
     power: float = 1.0
-    warmup: float = 0.01  # share of the steps: 10 of 1000 epochs
+    warmup: float = 0.01  # fraction of the steps: 10 of 1000 epochs
 
     def rate(self, batch_size: int) -> float:
-        """Learning rate at another number of images a step."""
+        """Learning rate at another batch size."""
         return float(self.lr * (batch_size / 256) ** self.power)
 
 
 class Method(nn.Module):
-    """A loss over the views of a batch, with all it needs from step to step.
+    """A loss over the views of a batch, with the state it needs from step to step.
 
-    Everything a method keeps (projector, momentum encoder, queue, prototypes) is in its
-    ``state_dict``, beside the network it trains, so that a checkpoint of the method is all there
-    is to resume from.
+    All state of a method (projector, momentum encoder, queue, prototypes) is in its
+    ``state_dict``, together with the network it trains, so a checkpoint of the method is enough
+    to resume from.
 
     Parameters
     ----------
     network : Network
         Trained in place.
     config : Stage1Config
-        Which knobs.
+        The settings of stage 1.
     total_steps : int
         Length of the stage, for schedules inside a method.
 
     Attributes
     ----------
     name : str
-        The name of its file, by which it is chosen.
+        The name of the method, equal to the name of its file.
     Settings : frozen dataclass, optional
-        Knobs of this method alone, the defaults as published: ``pretrain.NAME.KNOB``.
+        Settings of this method alone, with the published defaults: ``pretrain.NAME.KNOB``.
     published : Published, optional
-        How it was trained, for the preset "paper"; without it as the preset says.
+        How the authors trained it, for the preset "paper"; without it the preset decides.
     short : instance of Settings, optional
-        What suits the short runs of the presets for small data: momentum encoders must follow
-        faster than in a thousand epochs, and projectors and prototypes are in proportion to the
-        small network and batch.
+        Settings for the short runs of the presets for small data: momentum encoders must follow
+        faster than over a thousand epochs, and projectors and prototypes are scaled down with the
+        network and the batch.
 
     Notes
     -----
-    With several processes ``forward`` gets this process's share of the views and brings the
-    features together with :func:`~unbend.training.gather`: every loss is over the global batch.
+    With several processes ``forward`` gets this process's share of the views and collects the
+    features with :func:`~unbend.training.gather`: every loss is over the global batch.
     """
 
     stage = "stage 1"
@@ -94,12 +94,12 @@ class Method(nn.Module):
 
     @classmethod
     def own_settings(cls, config: Stage1Config) -> Any:
-        """The knobs of this method alone."""
+        """The settings of this method alone."""
         return None if cls.Settings is None else getattr(config, cls.name)
 
     @classmethod
     def for_samples(cls, own: Any, n: int) -> Any:
-        """Its settings where they depend on the number of samples."""
+        """Adapt its settings to the number of samples."""
         return own
 
     @property
@@ -112,35 +112,35 @@ class Method(nn.Module):
         raise NotImplementedError
 
     def draw(self, views: ViewSampler, index: Tensor) -> list[Tensor]:
-        """The views this method wants of the samples at ``index``."""
+        """Draw the views that this method needs of the samples at ``index``."""
         return list(views(index))
 
     def after_step(self, step: int) -> None:
-        """What happens after the update of step ``step``; nothing for most methods."""
+        """Called after the update of step ``step``; most methods do nothing."""
 
     def trainable(self) -> list[nn.Parameter]:
-        """The parameters that the optimiser moves."""
+        """The parameters that the optimiser updates."""
         return [p for p in self.parameters() if p.requires_grad]
 
     def representation(self, samples: Tensor) -> Tensor:
-        """What this method has learned about samples (n, ...), to look neighbours up in."""
+        """Features of samples (n, ...) in which to search for neighbours."""
         return normalize(embed_all(self.network, samples), dim=1)
 
     def normalized(self, x: Tensor) -> Tensor:
-        """Samples as the backbone wants them."""
+        """Samples normalised for the backbone."""
         return (x - self.network.mean) / self.network.std
 
     def terms(self, loss: Tensor, Z: Tensor) -> Terms:
-        """Loss beside the coding rate of features Z, by which collapse is noticed."""
+        """Loss together with the coding rate of features Z, which reveals collapse."""
         Z = normalize(Z.detach().float(), dim=1)
         return Terms(loss, coding_rate(Z, self.config.eps_sq), None, Z)
 
 
 class Projected(Method):
-    """A method with a projector of its own on the backbone; both heads of the network rest.
+    """A method with its own projector on the backbone; the heads of the network are not trained.
 
     The projector, from h to the space of the loss, has ``own.hidden`` times the width of h in
-    each of its ``depth`` hidden layers and ``own.dim`` outputs (as many as hidden units for 0).
+    each of its ``depth`` hidden layers and ``own.dim`` outputs (0: as many as hidden units).
     """
 
     depth: ClassVar[int] = 1
@@ -157,7 +157,7 @@ class Projected(Method):
         return int(self.projector[-1].out_features)  # type: ignore[arg-type]
 
     def project(self, x: Tensor) -> Tensor:
-        """From samples (b, ...) to features (b, dim) in full precision, of this process alone."""
+        """Map samples (b, ...) of this process to features (b, dim) in full precision."""
         out: Tensor = self.projector(self.network.embed(x))
         return out.float() if out.dtype != torch.float64 else out
 
@@ -169,8 +169,8 @@ class Projected(Method):
 class Follower(nn.Module):
     """A momentum copy of modules: after each step, target ← m · target + (1 - m) · source.
 
-    Only parameters follow; batch normalisation keeps its own statistics, as published. No
-    gradient enters.
+    Only parameters follow; batch normalisation keeps its own statistics, as published. It
+    receives no gradient.
     """
 
     def __init__(self, *sources: nn.Module) -> None:
@@ -185,14 +185,14 @@ class Follower(nn.Module):
 
     @torch.no_grad()
     def follow(self, momentum: float, *sources: nn.Module) -> None:
-        """One step after the sources."""
+        """Move one step towards the sources."""
         own: list[Tensor] = list(self.chain.parameters())
         theirs: list[Tensor] = [p for s in sources for p in s.parameters()]
         torch._foreach_lerp_(own, theirs, 1 - momentum)
 
 
 def mlp(n_in: int, hidden: int, n_out: int, depth: int = 1, norm: bool = True) -> nn.Sequential:
-    """``depth`` hidden layers, with batch normalisation unless told, and an affine end."""
+    """``depth`` hidden layers, with batch normalisation by default, and a linear output layer."""
     layers: list[nn.Module] = []
     for _ in range(depth):
         layers.append(nn.Linear(n_in, hidden, bias=not norm))
@@ -205,23 +205,23 @@ def mlp(n_in: int, hidden: int, n_out: int, depth: int = 1, norm: bool = True) -
 
 @torch.inference_mode()
 def embed_all(network: Network, samples: Tensor, batch_size: int = 1024) -> Tensor:
-    """The backbone's output h (n, w) of many samples, in evaluation mode, batch by batch."""
+    """The backbone's output h (n, w) for many samples, in evaluation mode and in batches."""
     network = copy.deepcopy(network).eval()
     parts = [network.embed(x.to(network.mean)) for x in torch.split(samples, batch_size)]
     return torch.cat(parts)
 
 
 def pairs(n: int) -> list[tuple[int, int]]:
-    """All pairs of views; methods made for two views take their mean over these."""
+    """All pairs of views; methods defined for two views average over these."""
     return list(combinations(range(n), 2))
 
 
 def same_shape(Z: Tensor, Z_other: Tensor, owner: str) -> tuple[Tensor, Tensor]:
-    """Two views of one shape in full precision, or an error in the name of ``owner``."""
+    """Two views in full precision; raise in the name of ``owner`` if their shapes differ."""
     check_tensor(Z, "Z", owner, "n, d")
     if Z.shape != Z_other.shape:
         raise ValueError(
-            f"both views of {owner} must have one shape, got {tuple(Z.shape)} and "
+            f"both views of {owner} must have the same shape, got {tuple(Z.shape)} and "
             f"{tuple(Z_other.shape)}"
         )
     dtype = working_dtype(Z, Z_other)

@@ -1,4 +1,4 @@
-"""The methods by name: whatever the folder ``methods`` holds."""
+"""The methods by name, found in the folder ``methods``."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def _method_in(name: str) -> type[Method]:
 
 
 _NAMES = sorted(module.name for module in iter_modules(methods.__path__))
-METHODS: dict[str, type[Method]] = {  # the paper's own first
+METHODS: dict[str, type[Method]] = {  # the paper's method first
     name: _method_in(name) for name in sorted(_NAMES, key=lambda name: name != "tcr")
 }
 
@@ -46,7 +46,7 @@ _METHOD = Rule(
     _is_method, f"one of {', '.join(METHODS)}, none or the directory of an encoder", "try 'tcr'"
 )
 
-#: Stage 1: the knobs of all methods, and those of each under its name.
+#: Stage 1: settings shared by all methods, and those of each method under its name.
 PretrainConfig: Any = make_dataclass(
     "PretrainConfig",
     [
@@ -64,20 +64,20 @@ PretrainConfig: Any = make_dataclass(
 
 
 def build_method(network: Network, config: Stage1Config, total_steps: int, seed: int) -> Method:
-    """Build the method named in ``config``; what it draws at random comes from ``seed`` alone."""
+    """Build the method named in ``config``; its randomness comes from ``seed`` alone."""
     if config.method not in METHODS:
         raise ValueError(
             f"`pretrain.method` must be one of {', '.join(METHODS)}, none, got {config.method!r}"
         )
     device = network.mean.device
     with torch.random.fork_rng(devices=[]):
-        torch.default_generator.manual_seed(seed)  # not torch's: that reseeds the GPUs too
+        torch.default_generator.manual_seed(seed)  # torch.manual_seed would reseed the GPUs too
         method = METHODS[config.method](network, config, total_steps)
     return method.to(device=device, dtype=next(network.parameters()).dtype)
 
 
 def fit_to_data(config: Stage1Config, n: int) -> Stage1Config:
-    """Settings of the method that cannot be larger than the data."""
+    """Adapt the settings of the method to the number of samples."""
     method = METHODS[config.method]
     if method.Settings is None:
         return config

@@ -1,4 +1,4 @@
-"""Running stage 1."""
+"""Run stage 1."""
 
 from __future__ import annotations
 
@@ -37,15 +37,15 @@ from unbend.training import (
 
 __all__ = ["make_optimizer", "pretrain", "train"]
 
-_COLLAPSED = 0.01  # of the room between one direction and all of them
+_COLLAPSED = 0.01  # of the way from the rate of one direction to that of all directions
 
 
 def pretrain(network: Network, views: ViewSampler, config: Stage1Config, tools: Tools) -> History:
     """Train backbone and feature head so that views of a sample agree and samples differ.
 
-    TCR, the paper's own, trains both at once. Every other method, and an encoder from disk, gives
-    the backbone alone; the feature head is then started with ``head_steps`` steps of TCR on the
-    frozen backbone (see :class:`~unbend.pretrain.tcr.HeadStart`).
+    TCR, the paper's method, trains both at once. Every other method, and an encoder from disk,
+    provides only the backbone; the feature head is then trained with ``head_steps`` steps of TCR
+    on the frozen backbone (see :class:`~unbend.pretrain.methods.tcr.HeadStart`).
     """
     if config.method == "none":
         return []
@@ -69,7 +69,7 @@ def pretrain(network: Network, views: ViewSampler, config: Stage1Config, tools: 
             return history
     else:
         load_backbone(network, config.method)
-    # What suits the method need not suit TCR on one small head.
+    # The method's optimiser and rate need not suit TCR on one small head.
     config = replace(config, optimizer="adam", lr=config.head_lr)
     head = HeadStart(network, config, config.head_steps)
     history += train(head, views, config, config.head_steps, tools)
@@ -80,7 +80,7 @@ def pretrain(network: Network, views: ViewSampler, config: Stage1Config, tools: 
 def train(
     method: Method, views: ViewSampler, config: Stage1Config, total: int, tools: Tools
 ) -> History:
-    """Train with one method for ``total`` steps; those of TCR are watched by their rate."""
+    """Train with one method for ``total`` steps; only TCR is checked for a falling rate."""
     synchronize(method)
     trained: Any = tools.fabric.setup_module(method)
     optimizer: Any = tools.fabric.setup_optimizers(make_optimizer(method.trainable(), config))
@@ -95,8 +95,8 @@ def train(
         terms: Terms = trained([share(x) for x in method.draw(views, next(batches))])
         return terms
 
-    # The rate is what TCR maximises: where it falls, the step was wrong. Other methods come to
-    # their own rate by ways of their own; MoCo first turns away from its random queue as one.
+    # TCR maximises the rate, so a falling rate means a bad step. With other methods the rate may
+    # fall for a while: MoCo first moves all features away from its random queue.
     floor = RATE_FLOOR if isinstance(method, TotalCodingRate) else 0.0
     method.train()
     stage = Stage(
@@ -120,7 +120,7 @@ def train(
 
 
 def _warn_of_collapse(row: Mapping[str, Any], method: Method, config: Stage1Config) -> None:
-    """Say so when a stage ends with features that all point one way."""
+    """Warn if the stage ended with features that all point in one direction."""
     least = math.log1p(method.dim / config.eps_sq)
     most = method.dim * math.log1p(1 / config.eps_sq)
     if row["R"] - least < _COLLAPSED * (most - least):
@@ -133,7 +133,7 @@ def _warn_of_collapse(row: Mapping[str, Any], method: Method, config: Stage1Conf
 
 
 def _renewals(views: ViewSampler) -> range:
-    """Which of the looks at the features there are; without any, no neighbour is looked up yet."""
+    """Indices of the neighbour searches within the stage; empty without neighbours."""
     times = views.config.refresh
     return range(1, times + 1) if times and views.neighbors.shape[1] else range(0)
 

@@ -1,6 +1,6 @@
 """Batch normalisation over the batches of all processes.
 
-torch's SyncBatchNorm needs a GPU; this one runs wherever the processes can talk.
+torch's SyncBatchNorm needs a GPU; this one works on any device.
 """
 
 from __future__ import annotations
@@ -17,8 +17,9 @@ __all__ = ["GlobalBatchNorm", "synchronize"]
 class GlobalBatchNorm(_BatchNorm):
     """Batch normalisation whose mean and variance are those of the global batch.
 
-    Same parameters, buffers and results as ``nn.BatchNorm1d`` and ``nn.BatchNorm2d`` in one
-    process with the whole batch. In evaluation mode, and alone, it is that very layer.
+    It has the same parameters and buffers as ``nn.BatchNorm1d`` and ``nn.BatchNorm2d``, and gives
+    the same results as they do in one process with the whole batch. In evaluation mode, or with a
+    single process, it is exactly that layer.
     """
 
     def _check_input_dim(self, input: Tensor) -> None:
@@ -35,7 +36,7 @@ class GlobalBatchNorm(_BatchNorm):
         total = sum_over_processes(torch.cat([x.sum(axes), count]))
         n = total[-1].detach()
         mean = total[:-1] / n
-        # Two messages rather than one: squares minus a square would lose the digits.
+        # Two reductions, because E[x²] − E[x]² in one would lose precision.
         centred = x - mean.view(shape)
         var = sum_over_processes(centred.square().sum(axes)) / n
         self._follow(mean, var, float(n))
@@ -46,7 +47,7 @@ class GlobalBatchNorm(_BatchNorm):
 
     @torch.no_grad()
     def _follow(self, mean: Tensor, var: Tensor, n: float) -> None:
-        """The running statistics, as torch keeps them."""
+        """Update the running statistics as torch does."""
         if self.running_mean is None or self.running_var is None:
             return
         assert self.num_batches_tracked is not None
@@ -57,9 +58,9 @@ class GlobalBatchNorm(_BatchNorm):
 
 
 def synchronize(module: nn.Module) -> nn.Module:
-    """Let every batch normalisation below ``module`` see the global batch; in place.
+    """Replace every batch normalisation below ``module`` by a global one, in place.
 
-    Call it before the optimisers are made. Alone it changes nothing.
+    Call it before creating the optimisers. With a single process it does nothing.
     """
     if n_processes() == 1:
         return module

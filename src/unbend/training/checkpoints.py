@@ -1,8 +1,8 @@
-"""Checkpoints on disk: complete or absent, checked, never pickle.
+"""Checkpoints on disk: written atomically, verified when read, never pickled.
 
 Layout: ``PATH/checkpoint-00000012/state.safetensors`` and ``state.json``. The JSON holds the
-hash of the tensors, so that half a file or a flipped bit is noticed; such a checkpoint is passed
-over in favour of the one before.
+hash of the tensors, which reveals truncated files and flipped bits; a damaged checkpoint is
+skipped in favour of the previous one.
 """
 
 from __future__ import annotations
@@ -41,20 +41,20 @@ class Checkpoint(NamedTuple):
 
 
 class Checkpoints:
-    """A directory of checkpoints of one run, the last few of them kept.
+    """The directory with the last few checkpoints of a run.
 
     Parameters
     ----------
     path : path
-        Made at the first save. With several processes it must be one that all of them see.
+        Created at the first save. With several processes, all of them must be able to read it.
     every : float, default=5
         Minutes between two checkpoints; 0 saves after every step. The end of a stage and an
         interrupt are always saved.
     keep : int, default=2
-        How many are kept; two survive damage of the newest.
+        How many checkpoints to keep; with two, a run survives damage to the newest.
     stage1 : Stage1Cache, optional
-        Where a run without a checkpoint looks for the end of stage 1 of another run, and where it
-        leaves its own.
+        Where a run without a checkpoint looks for the end of stage 1 of another run, and stores
+        its own.
     """
 
     def __init__(
@@ -75,11 +75,11 @@ class Checkpoints:
         self._last_save = time.monotonic()
 
     def due(self) -> bool:
-        """Whether it is time for the next one."""
+        """Whether it is time for the next checkpoint."""
         return time.monotonic() - self._last_save >= 60 * self.every
 
     def save(self, tensors: dict[str, Tensor], values: dict[str, Any]) -> None:
-        """Write a checkpoint as a whole, then delete those that are too old."""
+        """Write a checkpoint atomically, then delete the oldest ones."""
         content = save(tensors)
         digest = hashlib.sha256(content).hexdigest()
         text = json.dumps({"format": FORMAT, "sha256": digest, **values})
@@ -92,26 +92,26 @@ class Checkpoints:
         self._last_save = time.monotonic()
 
     def newest(self) -> Checkpoint | None:
-        """The newest checkpoint that is whole, or None; damaged ones are named in a warning."""
+        """The newest intact checkpoint, or None; warns of damaged ones."""
         for number in reversed(self._numbers()):
             folder = self._folder(number)
             try:
                 return _read(folder)
             except _Damaged as damage:
                 warnings.warn(
-                    f"checkpoint {str(folder)!r} is damaged ({damage}); passed over",
+                    f"checkpoint {str(folder)!r} is damaged ({damage}); skipped",
                     UnbendWarning,
                     stacklevel=3,
                 )
         return None
 
     def identity(self) -> dict[str, Any]:
-        """What makes the run that is kept here that run, as flat names; empty without one."""
+        """Identity of the saved run as flat names; empty if there is no checkpoint."""
         found = self.newest()
         return {} if found is None else dict(found.values["identity"])
 
     def clear_leftovers(self) -> None:
-        """Delete what a killed process was writing."""
+        """Delete partial files that a killed process left behind."""
         remove_leftovers(self.path)
 
     def _folder(self, number: int) -> Path:
@@ -125,7 +125,7 @@ class Checkpoints:
 
 
 class _Damaged(ValueError):
-    """A checkpoint that cannot be used, and why."""
+    """Raised for a checkpoint that cannot be used; the message says why."""
 
 
 def _read(folder: Path) -> Checkpoint:

@@ -1,12 +1,12 @@
-"""Several processes, one batch: every process computes the loss of the whole batch.
+"""Data-parallel training in which every process computes the loss of the whole batch.
 
-Views are drawn by all processes from the same generator. Each sends its :func:`share` of them
-through the network and gets the features of the others from :func:`gather`; Γ, the rates and
-every other loss are then those of the global batch, the same number everywhere. Backwards,
-``gather`` gives each process its own rows, times the number of processes, and
-:func:`average_gradients` takes the mean over processes: this is the gradient of the one loss for
-weights before the gathering (whose parts add up) and for weights after it (which are equal).
-Alone, all functions do nothing.
+All processes draw the same views from equal generators. Each sends its :func:`share` of them
+through the network and receives the features of the others from :func:`gather`, so Γ, the rates
+and every other loss are those of the global batch and equal in all processes. In the backward
+pass ``gather`` returns each process its own rows, times the number of processes, and
+:func:`average_gradients` takes the mean over processes. The result is the gradient of the global
+loss both for weights before ``gather`` (their partial gradients add up) and for weights after it
+(their gradients are equal). With a single process these functions do nothing.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ __all__ = [
 
 
 def n_processes() -> int:
-    """How many processes train together."""
+    """Number of processes that train together."""
     return dist.get_world_size() if dist.is_available() and dist.is_initialized() else 1
 
 
@@ -47,7 +47,7 @@ def barrier() -> None:
 
 
 def agree(*numbers: float) -> list[float]:
-    """The first process's numbers, so that all processes decide alike."""
+    """Return the first process's numbers, so that all processes make the same decision."""
     if n_processes() == 1:
         return list(numbers)
     told = torch.tensor(numbers, dtype=torch.float64, device=_device())
@@ -66,7 +66,7 @@ def share(x: Tensor) -> Tensor:
 
 
 def gather(x: Tensor) -> Tensor:
-    """Rows of all processes in their order, differentiable."""
+    """Concatenate the rows of all processes in order; differentiable."""
     if n_processes() == 1:
         return x
     rows: Tensor = _Gather.apply(x)  # type: ignore[no-untyped-call]
@@ -80,7 +80,7 @@ class _Gather(torch.autograd.Function):
         lengths = [torch.zeros(1, dtype=torch.long, device=x.device) for _ in range(n)]
         dist.all_gather(lengths, torch.tensor([len(x)], device=x.device))
         sizes = [int(length) for length in lengths]
-        # Parts of equal length travel; the padding is cut off again.
+        # all_gather needs parts of equal length, so pad them and cut the padding off afterwards.
         padded = x.new_zeros(max(sizes), *x.shape[1:])
         padded[: len(x)] = x
         parts = [torch.empty_like(padded) for _ in range(n)]
@@ -95,7 +95,7 @@ class _Gather(torch.autograd.Function):
 
 
 def sum_over_processes(x: Tensor) -> Tensor:
-    """Sum over all processes, differentiable: what each sent has a part in all results."""
+    """Sum over all processes; differentiable."""
     if n_processes() == 1:
         return x
     total: Tensor = _Sum.apply(x)  # type: ignore[no-untyped-call]
@@ -119,7 +119,7 @@ def _reduced(x: Tensor) -> Tensor:
 
 
 def average_gradients(parameters: Iterable[nn.Parameter]) -> None:
-    """Replace every gradient by its mean over processes, all in one message."""
+    """Replace every gradient by its mean over processes, with a single all-reduce."""
     if n_processes() == 1:
         return
     grads = [p.grad for p in parameters if p.grad is not None]

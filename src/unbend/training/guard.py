@@ -1,4 +1,4 @@
-"""Watching a training stage: notice collapse and lost numbers, go back, step more carefully."""
+"""Detect collapse and non-finite numbers, restore a healthy state, and lower the rate."""
 
 from __future__ import annotations
 
@@ -50,20 +50,21 @@ class Guard:
     Parameters
     ----------
     network : Module
-        All that the stage changes beside the optimisers: the network, or a method that holds it.
+        Everything that the stage changes apart from the optimisers: the network, or a method that
+        holds it.
     optimizers : sequence of Optimizer
     stage : str
         For messages.
     dim, eps_sq :
         d and ε² of R.
     every : int, default=10
-        Steps between two kept states.
+        Steps between two saved states.
     floor : float, default=0.15
         Share of the best R - R₀ below which features count as collapsed.
     caution : float, default=0.3
         Factor on the learning rate after a restore.
     max_restores : int, default=5
-        After that many the stage ends at its last healthy state.
+        After this many the stage ends in its last healthy state.
     """
 
     def __init__(
@@ -88,16 +89,18 @@ class Guard:
         self.n_restores = 0
         self._since_kept = every
         self._skipped = 0
-        # The older of two states: trouble may already be under way when it shows.
+        # Two states, of which the older is restored: the newer one may already be going wrong.
         self._kept: deque[_Kept] = deque(maxlen=2)
 
     @contextmanager
     def watching(self) -> Iterator[None]:
-        """Raise Trouble where a head returns numbers that are not finite.
+        """Raise Trouble if a head returns numbers that are not finite.
 
-        The rates refuse such features as wrong input; during training they are a step too far.
+        The coding rates would reject such features as invalid input; during training they mean
+        that a step was too large.
         """
-        # One process among many must not leave the others waiting: there it shows in the loss.
+        # With several processes, raising in one would leave the others waiting. There the loss
+        # shows the problem.
         alone = n_processes() == 1
         heads = [m for m in self.network.modules() if isinstance(m, Head) and alone]
         handles = [head.register_forward_hook(_refuse_lost_numbers) for head in heads]
@@ -108,20 +111,20 @@ class Guard:
                 handle.remove()
 
     def trouble(self, loss: float, R: float) -> str | None:
-        """What is wrong with a step of this loss and coding rate, or None."""
+        """The problem with a step of this loss and coding rate, or None."""
         if not (math.isfinite(loss) and math.isfinite(R)):
             return f"the loss became {loss} and R {R}"
-        if self.best_rate - self.collapsed_rate > 0.5:  # less is no diversity to lose
+        if self.best_rate - self.collapsed_rate > 0.5:  # otherwise there is no diversity to lose
             share = (R - self.collapsed_rate) / (self.best_rate - self.collapsed_rate)
             if share < self.floor:
                 return f"the features collapsed (R fell from {self.best_rate:.1f} to {R:.1f})"
-        # A membership that became uniform in stage 2 shows here: R_c is R then, no gain is left.
+        # Catches a membership that became uniform in stage 2: then R_c = R and no gain is left.
         if self.best_gain > 0.5 and -loss < self.floor * self.best_gain:
             return f"the objective fell from {self.best_gain:.1f} to {-loss:.1f}"
         return None
 
     def bad_gradient(self) -> str | None:
-        """Name a parameter whose gradient is not finite, or None."""
+        """Describe the first gradient that is not finite, or None."""
         for name, parameter in self.network.named_parameters():
             if parameter.grad is not None and not torch.isfinite(parameter.grad).all():
                 name = name.replace("_forward_module.", "")  # Fabric's wrapper
@@ -129,7 +132,7 @@ class Guard:
         return None
 
     def healthy(self, step: int, loss: float, R: float) -> None:
-        """Record a healthy step, before its update; keep its state now and then."""
+        """Record a healthy step before its update; save its state every few steps."""
         self.best_rate = max(self.best_rate, R)
         self.best_gain = max(self.best_gain, -loss)
         self._since_kept += 1
@@ -139,9 +142,9 @@ class Guard:
             self._kept.append(_Kept(step, self.best_rate, self.best_gain, state))
 
     def restore(self, step: int, problem: str, last: bool = False) -> bool:
-        """Go back to a healthy state with a smaller rate; False when it is time to give up.
+        """Restore a healthy state and lower the rate; return False if the stage must end.
 
-        ``last`` says that no step is left.
+        ``last`` means that no steps remain.
         """
         self.n_restores += 1
         self.lr_factor *= self.caution
@@ -150,8 +153,8 @@ class Guard:
                 f"{self.stage}: {problem} in the first step; check the samples for extreme values"
             )
         kept = self._kept[0]
-        # Nothing that came after that state may count: not the younger state, and not a rate
-        # that the older one would look collapsed beside.
+        # Forget everything after that state: the newer state, and best rates beside which the
+        # older state would look collapsed.
         self._kept = deque([kept], maxlen=2)
         self._since_kept = self._skipped = 0
         self.best_rate, self.best_gain = kept.best_rate, kept.best_gain
@@ -172,10 +175,10 @@ class Guard:
         return going_on
 
     def skipped(self, was_skipped: bool) -> str | None:
-        """What is wrong when a loss scaler leaves out step after step, or None.
+        """The problem if a loss scaler keeps skipping steps, or None.
 
-        With 16 bits a scaler tries large factors and leaves out the steps where they were too
-        large. That is no trouble, unless it never ends.
+        With 16 bits a scaler tries large factors and skips the steps where they overflow. That is
+        normal, unless it never stops.
         """
         self._skipped = self._skipped + 1 if was_skipped else 0
         if self._skipped < _MANY_SKIPPED:
@@ -183,13 +186,13 @@ class Guard:
         return f"gradients were not finite in {self._skipped} steps in a row"
 
     def state(self) -> dict[str, Any]:
-        """All that the guard knows, for a checkpoint."""
+        """The state of the guard, for a checkpoint."""
         return {name: getattr(self, name) for name in _NUMBERS} | {
             "kept": [kept._asdict() for kept in self._kept]
         }
 
     def load_state(self, state: Mapping[str, Any]) -> None:
-        """Know what another guard knew."""
+        """Restore a state returned by :meth:`state`."""
         for name in _NUMBERS:
             setattr(self, name, state[name])
         self._kept = deque((_Kept(**kept) for kept in state["kept"]), maxlen=2)

@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM wait for the end of a step, so that what is saved is whole."""
+"""Delay Ctrl-C and SIGTERM to the end of a step, so that the saved state is consistent."""
 
 from __future__ import annotations
 
@@ -13,12 +13,13 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 class Interrupts:
-    """Within this context the first signal is only noted; a second one acts at once.
+    """Context that delays the first signal; a second one takes effect at once.
 
     Parameters
     ----------
     active : bool
-        Whether to do so. Outside the main thread Python has no signals to wait for.
+        Whether to delay signals. Python delivers them to the main thread only, so in any other
+        thread this context does nothing.
     """
 
     def __init__(self, active: bool) -> None:
@@ -42,7 +43,7 @@ class Interrupts:
             self.act()
 
     def act(self) -> None:
-        """Let the noted signal do what it would have done."""
+        """Raise the delayed signal with the original handlers in place."""
         pending, self.pending = self.pending, None
         self._restore()
         if pending is not None:
@@ -56,6 +57,6 @@ class Interrupts:
 
     def _restore(self) -> None:
         for number, handler in self._before.items():
-            if handler is not None:  # None: not set by Python, and not ours to set again
+            if handler is not None:  # None: not installed from Python, so we cannot restore it
                 signal.signal(number, handler)
         self._before = {}

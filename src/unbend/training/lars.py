@@ -34,8 +34,8 @@ class LARS(Optimizer):
     trust : float, default=0.02
         NMCE's value; the original has 0.001 with larger rates.
     clip : bool, default=True
-        Let lr · q be the smaller of the adaptive rate trust · ‖w‖ / ‖g‖ and lr: layers with small
-        gradients do not run away. Without it the step is lr · trust · ‖w‖ / ‖g‖.
+        Limit the effective rate to the smaller of trust · ‖w‖ / ‖g‖ and lr, so that layers with
+        small gradients do not take huge steps. Without it the rate is lr · trust · ‖w‖ / ‖g‖.
     """
 
     def __init__(
@@ -61,7 +61,7 @@ class LARS(Optimizer):
 
     @torch.no_grad()
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
-        """One update of every parameter that has a gradient."""
+        """Update every parameter that has a gradient."""
         loss = None
         if closure is not None:
             with torch.enable_grad():

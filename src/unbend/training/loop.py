@@ -1,4 +1,4 @@
-"""The trainer of every stage: compute, check, descend, record.
+"""The training loop of every stage: compute, check, update, record.
 
 A stage describes itself as a :class:`Stage`, and :func:`descend` runs it with the :class:`Tools`
 of the run::
@@ -15,16 +15,16 @@ of the run::
     history = descend(stage, tools)
 
 ``compute(step)`` draws a batch and returns its :class:`Terms`. With several processes it sends
-its :func:`~unbend.training.distributed.share` of the views through the network and brings the
-features together with :func:`~unbend.training.distributed.gather` before any loss. Everything
+its :func:`~unbend.training.distributed.share` of the views through the network and collects the
+features with :func:`~unbend.training.distributed.gather` before it computes a loss. Everything
 that a step changes must be in ``guard.network``, the optimisers or ``parts``: then a resumed run
 is bit-equal to one that was never interrupted.
 
-Accumulation is over the losses of micro-batches: the gradient of a step is the mean of the
-gradients of ``accumulate`` calls of ``compute``. For losses that are means over samples this is
-the gradient of one batch of that many times the size (batch normalisation aside). Rates and
-memberships are no sums over samples; for them it is the mean of the rates of smaller batches,
-which is a different, noisier objective. A larger batch on more processes keeps the objective.
+With ``accumulate`` > 1 the gradient of a step is the mean over that many calls of ``compute``.
+For losses that are means over samples this equals the gradient of one batch that many times
+larger (batch normalisation aside). Rates and memberships are not sums over samples: for them it
+is the mean rate of smaller batches, a different and noisier objective. A larger batch spread over
+more processes keeps the objective.
 """
 
 from __future__ import annotations
@@ -54,8 +54,8 @@ __all__ = ["Stage", "Terms", "Tools", "descend"]
 class Terms(NamedTuple):
     """What a stage computes from one batch.
 
-    ``loss`` is minimised; ``R`` and ``R_c`` are for the record (``R_c`` is None in stage 1);
-    ``Z`` are the features that ``R`` was taken of.
+    ``loss`` is minimised; ``R`` and ``R_c`` are only recorded (``R_c`` is None in stage 1);
+    ``Z`` holds the features that ``R`` was computed from.
     """
 
     loss: Tensor
@@ -66,39 +66,39 @@ class Terms(NamedTuple):
 
 @dataclass(frozen=True)
 class Tools:
-    """What all stages of a run work with."""
+    """What all stages of a run share."""
 
     fabric: Fabric  # device and precision
     generator: torch.Generator  # on the CPU; the only source of randomness
     progress: Progress = silent  # receives a Tick after every step
-    record: Record = field(default_factory=Record)  # where the run goes on from and is kept
-    callbacks: Sequence[Callback] = ()  # who else looks on
+    record: Record = field(default_factory=Record)  # restores and saves checkpoints
+    callbacks: Sequence[Callback] = ()  # further observers
 
 
 @dataclass(frozen=True)
 class Stage:
-    """A training stage, described whole."""
+    """The full description of a training stage."""
 
     compute: Callable[[int], Terms]  # draws the next batch and returns its terms
-    optimizers: Sequence[Optimizer]  # all take a step after every gradient
+    optimizers: Sequence[Optimizer]  # all of them step after every gradient
     n_steps: int
-    guard: Guard  # of all that the stage changes; it has the name of the stage
-    lr_factor: Callable[[int], float] = lambda step: 1.0  # of every optimiser's own rate
+    guard: Guard  # watches everything that the stage changes; holds the name of the stage
+    lr_factor: Callable[[int], float] = lambda step: 1.0  # multiplies every optimiser's own rate
     accumulate: int = 1  # micro-batches per step, see above
-    max_norm: float = 0.0  # of the gradient of all parameters together; 0 is no limit
-    rank_every: int = 10  # steps between two looks at the rank of Z
+    max_norm: float = 0.0  # of the gradient of all parameters together; 0 means no limit
+    rank_every: int = 10  # steps between two computations of the rank of Z
     before_step: Callable[[int], None] | None = None  # called before a step's batches are drawn
     after_step: Callable[[int], None] | None = None  # called after its update
-    # Whatever else the steps change (generator, batches, views), by name, each with a state (see
-    # unbend.training.state). With it the last update of the stage is checked too, on a batch that
-    # is then put back.
+    # Everything else that steps change (generator, batches, views), by name; each part has a state
+    # (see unbend.training.state). If given, the last update of the stage is checked too, on an
+    # extra batch whose side effects are then undone.
     parts: Mapping[str, Any] | None = None
-    network: nn.Module | None = None  # what callbacks get to see
-    unit: str = "samples"  # what a sample is called in the progress, as in images/s
+    network: nn.Module | None = None  # passed to callbacks
+    unit: str = "samples"  # the name of a sample in the progress display, as in images/s
 
 
 def descend(stage: Stage, tools: Tools) -> History:
-    """Run the guarded steps of a stage and return a row per step."""
+    """Run the guarded steps of a stage and return one row per step."""
     return _Trainer(stage, tools).run()
 
 
@@ -108,7 +108,7 @@ class _Trainer:
         self.history: History = []
 
     def run(self) -> History:
-        # Before anything is loaded: a saved optimiser has the rate of its last step.
+        # Read the rates before resuming: a saved optimiser holds the rate of its last step.
         self._base = [[group["lr"] for group in o.param_groups] for o in self.stage.optimizers]
         self._scaler = getattr(self.tools.fabric._precision, "scaler", None)
         self._speed = _Speed()
@@ -144,7 +144,7 @@ class _Trainer:
         self.tools.record.save(self.guard.stage, step, self._state, self.history)
 
     def _step(self, step: int) -> bool:
-        """One step from its batch to its row; False when the stage must end."""
+        """Run one step and record its row; return False if the stage must end."""
         last = step == self.stage.n_steps - 1
         try:
             terms = self._differentiate(step)
@@ -166,7 +166,7 @@ class _Trainer:
         return True
 
     def _differentiate(self, step: int) -> Terms:
-        """Terms of one step with their gradients in place, or Trouble."""
+        """Compute the terms of one step and its gradients; raise Trouble if they are unusable."""
         accumulate = self.stage.accumulate
         if self.stage.before_step is not None:
             self.stage.before_step(step)
@@ -195,7 +195,7 @@ class _Trainer:
         return [p for group in groups for p in group["params"]]
 
     def _update(self, step: int) -> float:
-        """Let all optimisers step; returns the first one's rate."""
+        """Step all optimisers and return the first one's learning rate."""
         factor = self.stage.lr_factor(step) * self.guard.lr_factor
         for optimizer, rates in zip(self.stage.optimizers, self._base, strict=True):
             for group, rate in zip(optimizer.param_groups, rates, strict=True):
@@ -209,8 +209,9 @@ class _Trainer:
         return float(self._base[0][0] * factor)
 
     def _scaled_update(self, scaler: torch.amp.GradScaler) -> None:
-        """The same under a loss scaler, which must see all optimisers before it moves."""
-        # Fabric moves the scale after each optimiser, so the second would undo another scale.
+        """Step all optimisers under a loss scaler."""
+        # Fabric would update the scale after each optimiser, so the second one would be unscaled
+        # by the wrong factor.
         bare = [getattr(o, "optimizer", o) for o in self.stage.optimizers]
         for optimizer in bare:
             scaler.unscale_(optimizer)
@@ -228,7 +229,7 @@ class _Trainer:
             nn.utils.clip_grad_norm_(self._parameters(), self.stage.max_norm)
 
     def _last_problem(self) -> str | None:
-        """What is wrong after the last update, which no further step would notice."""
+        """The problem after the last update, if any; no later step would notice it."""
         weights = (p for p in self.guard.network.parameters() if p.requires_grad)
         if not all(bool(torch.isfinite(w).all()) for w in weights):
             return "the weights became infinite or NaN"
@@ -246,14 +247,14 @@ class _Trainer:
             put_back(parts, before)
 
     def _numbers(self, n: int) -> dict[str, float]:
-        """What the last row holds, and samples per second."""
+        """The numbers of the last row, and samples per second."""
         row = self.history[-1]
         shown = {k: v for k, v in row.items() if isinstance(v, (int, float)) and k != "step"}
         shown[f"{self.stage.unit}/s"] = self._speed.after(n * self.stage.accumulate)
         return shown
 
     def _tell(self, done: int, values: Mapping[str, float]) -> None:
-        """Callbacks first: the progress shows what they found."""
+        """Call the callbacks, then show their values in the progress."""
         if not is_main():
             return
         tick = Tick(self.guard.stage, done, self.stage.n_steps, values, self.stage.network)
@@ -264,7 +265,7 @@ class _Trainer:
 
 
 class _Speed:
-    """Samples per second, the last steps counting most."""
+    """Samples per second, weighted towards recent steps."""
 
     def __init__(self) -> None:
         self._seconds = self._samples = 0.0
@@ -283,7 +284,7 @@ def _detached(terms: Terms) -> Terms:
 
 
 def _mean(all_terms: Sequence[Terms]) -> Terms:
-    """Means over micro-batches; the features are the last one's."""
+    """Mean over micro-batches; the features are those of the last one."""
     if len(all_terms) == 1:
         return all_terms[0]
 

@@ -1,4 +1,4 @@
-"""What is done of a run, and how to go on from there."""
+"""The progress of a run, and how to resume it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ History = list[dict[str, Any]]
 
 
 class Resumed(NamedTuple):
-    """Where a stage goes on: steps done, their rows, and whether it is finished."""
+    """Where a stage resumes: steps done, their rows, and whether it is finished."""
 
     step: int
     history: History
@@ -30,14 +30,14 @@ class Record:
     Parameters
     ----------
     checkpoints : Checkpoints, optional
-        Without them nothing is kept and every stage starts at its beginning.
+        Without them nothing is saved and every stage starts from the beginning.
     identity : mapping
-        What makes a run what it is, as nested plain data: config, seed, hash of the samples. A
-        checkpoint of another identity is refused.
+        What identifies a run, as nested plain data: config, seed, hash of the samples. A
+        checkpoint with a different identity is rejected.
 
     Notes
     -----
-    The state is the same in all processes, so the first one writes alone and all of them read.
+    The state is the same in all processes, so only the first one writes and all of them read.
     """
 
     def __init__(
@@ -54,25 +54,25 @@ class Record:
             self._saved = own = checkpoints.newest()
             if own is None and checkpoints.stage1 is not None:
                 self._saved = checkpoints.stage1.find(self.identity)
-            barrier()  # nobody writes before everybody has read
+            barrier()  # no process may write before all have read
             if own is not None:
                 self._check_identity(own.values["identity"])
 
     @property
     def active(self) -> bool:
-        """Whether anything is kept."""
+        """Whether checkpoints are saved."""
         return self.checkpoints is not None
 
     def reached(self, stage: str) -> bool:
-        """Whether the checkpoint that this run goes on from lies in that stage or after it."""
+        """Whether the checkpoint that this run resumes from is in that stage or a later one."""
         values = {} if self._saved is None else self._saved.values
         return stage == values.get("stage") or stage in values.get("finished", ())
 
     def resume(self, stage: str, parts: Mapping[str, Any]) -> Resumed:
-        """Put the parts where the checkpoint has them and say how much of the stage is done.
+        """Restore the parts from the checkpoint and return how much of the stage is done.
 
-        A stage that was finished before another began is left alone: the later one brings the
-        state of all that matters.
+        A finished stage is not restored when a later one has begun: the later stage restores
+        everything that still matters.
         """
         if self._saved is None or not self.reached(stage):
             return Resumed(0, [], False)
@@ -88,11 +88,11 @@ class Record:
         return Resumed(values["step"], rows, finished)
 
     def due(self) -> bool:
-        """Whether it is time for a checkpoint."""
+        """Whether this process should save a checkpoint now."""
         return self.checkpoints is not None and is_main() and self.checkpoints.due()
 
     def save(self, stage: str, step: int, parts: Mapping[str, Any], history: History) -> None:
-        """Keep the state after ``step`` steps of a stage."""
+        """Save the state after ``step`` steps of a stage."""
         if self.checkpoints is None or not is_main():
             return
         self.checkpoints.save(*self._content(stage, step, parts, history))
@@ -100,7 +100,7 @@ class Record:
     def _content(
         self, stage: str, step: int, parts: Mapping[str, Any], history: History
     ) -> tuple[dict[str, Tensor], dict[str, Any]]:
-        """What a checkpoint holds."""
+        """The tensors and values of a checkpoint."""
         tensors, state = pack(capture(parts))
         values = {
             "identity": self.identity,
@@ -113,7 +113,7 @@ class Record:
         return tensors, values
 
     def finish(self, stage: str, step: int, parts: Mapping[str, Any], history: History) -> None:
-        """Keep the end of a stage."""
+        """Save the state at the end of a stage."""
         self._finished.append(stage)
         self._history += history
         if self.checkpoints is None or not is_main():
@@ -141,7 +141,7 @@ class Record:
 
 
 def _flat(tree: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Nested mappings as one with dotted names; tuples as the lists that JSON makes of them."""
+    """Flatten nested mappings to dotted names; tuples become lists, as in JSON."""
     flat: dict[str, Any] = {}
     for name, value in tree.items():
         if isinstance(value, Mapping):

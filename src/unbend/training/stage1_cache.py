@@ -1,9 +1,8 @@
-"""Ends of stage 1 that runs share: a run with the same stage 1 starts with stage 2.
+"""Cache the end of stage 1, so that later runs with the same stage 1 begin with stage 2.
 
-The state at the end of stage 1 is kept under the hash of all that led to it: samples, seed,
-settings, code, and whatever else can change the last digit. Stage 2 and the number of clusters
-come later and are no part of it. A run that starts from it goes on exactly as one that was
-interrupted there.
+The key is the hash of everything that the state depends on: samples, seed, settings, code, and
+whatever else can change the last digit. Stage 2 and the number of clusters come later and are not
+part of it. A run that starts from the cache continues exactly like one interrupted there.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from unbend.training.checkpoints import Checkpoint
 
 __all__ = ["Stage1Cache"]
 
-_STAGE = "stage 1"  # and what begins so
+_STAGE = "stage 1"  # prefix of the names of stages
 _LATER = ("config.stage2.", "config.labels.")
 _METHOD = "config.pretrain.method"
 
@@ -32,11 +31,11 @@ class Stage1Cache:
     Parameters
     ----------
     path : path
-        Made when something is first kept. It may be deleted at any time.
+        Created when the first entry is stored. It may be deleted at any time.
     identity : mapping
-        What the states depend on beside the run's own identity: the code, the machine.
+        What the states depend on apart from the run's own identity: the code, the machine.
     most : int, default=20
-        How many are kept; of more, those not used for the longest time are deleted.
+        Maximum number of entries; beyond it the least recently used are deleted.
     """
 
     def __init__(
@@ -45,7 +44,7 @@ class Stage1Cache:
         self.cache, self.identity = Cache(path, most), dict(identity or {})
 
     def find(self, identity: Mapping[str, Any]) -> Checkpoint | None:
-        """The end of stage 1 of a run of this identity, or None."""
+        """The end of stage 1 of a run with this identity, or None."""
         key = self._key(identity)
         kept = self.cache.get(key) if key is not None else None
         if kept is None:
@@ -56,14 +55,14 @@ class Stage1Cache:
     def keep(
         self, stage: str, identity: Mapping[str, Any], tensors: dict[str, Tensor], values: Any
     ) -> None:
-        """Keep the state at the end of a stage, if it is stage 1."""
+        """Store the state at the end of a stage, if it is stage 1."""
         key = self._key(identity)
         if key is not None and stage.startswith(_STAGE):
             self.cache.put(key, {name: t.cpu().numpy() for name, t in tensors.items()}, values)
 
     def _key(self, identity: Mapping[str, Any]) -> str | None:
-        """What a run of this identity is kept under; None for one that nothing identifies."""
+        """Cache key of a run with this identity; None if the identity does not determine it."""
         if os.path.exists(str(identity.get(_METHOD, ""))):
-            return None  # weights on disk, which may change under the same name
+            return None  # weights on disk, which can change without a change of name
         before = {k: v for k, v in identity.items() if not k.startswith(_LATER)}
         return hash_values(before, self.identity)

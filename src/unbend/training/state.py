@@ -1,4 +1,4 @@
-"""The state of a run as plain data: captured, put back, and split into tensors and JSON."""
+"""The state of a run as plain data: capture it, restore it, split it into tensors and JSON."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["capture", "pack", "put_back", "unpack"]
 
 
 def capture(parts: Mapping[str, Any]) -> dict[str, Any]:
-    """State of each part, independent of it: what comes later does not change it.
+    """Copy the state of each part.
 
     A part is a Module, an optimiser, a ``torch.Generator``, or anything with ``state()`` and
     ``load_state(state)``.
@@ -22,13 +22,13 @@ def capture(parts: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def put_back(parts: Mapping[str, Any], states: Mapping[str, Any]) -> None:
-    """Give every part the state that :func:`capture` took of it."""
+    """Restore every part to the state that :func:`capture` returned."""
     for name, part in parts.items():
         if isinstance(part, torch.Generator):
             part.set_state(states[name])
         elif hasattr(part, "load_state"):
             part.load_state(states[name])
-        else:  # an optimiser would take the tensors themselves, not copies
+        else:  # copy, because an optimiser would keep the tensors themselves
             part.load_state_dict(copy.deepcopy(states[name]))
 
 
@@ -43,13 +43,13 @@ def _state(part: Any) -> Any:
 
 
 def pack(tree: Any) -> tuple[dict[str, Tensor], Any]:
-    """Split nested plain data into its tensors, by name, and a skeleton fit for JSON."""
+    """Split nested plain data into its tensors, by name, and a skeleton that JSON can hold."""
     tensors: dict[str, Tensor] = {}
 
     def walk(node: Any) -> Any:
         if isinstance(node, Tensor):
             name = str(len(tensors))
-            # Reductions in another memory order would give other last digits.
+            # Remember the memory order: reductions in another order differ in the last digits.
             last = node.ndim == 4 and not node.is_contiguous()
             tensors[name] = node.detach().cpu().clone(memory_format=torch.contiguous_format)
             return {"tensor": name, "channels_last": last}

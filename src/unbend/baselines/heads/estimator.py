@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from contextlib import nullcontext
-from dataclasses import asdict
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -36,6 +36,7 @@ __all__ = ["HeadPeer", "load"]
 Self = TypeVar("Self", bound="HeadPeer")
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class HeadPeer(ClusterMixin, BaseEstimator):
     """Base of the methods that train cluster heads; a subclass has ``_spec`` and ``_learn``.
 
@@ -43,12 +44,13 @@ class HeadPeer(ClusterMixin, BaseEstimator):
     of about one and ratios of distances do not change.
     """
 
-    n_features_in_: int
-    labels_: NDArray[np.int64]
-    n_clusters: int
-    device: str
-    random_state: Any
-    verbose: int
+    n_clusters: int = field(default=8, kw_only=False)
+    device: str = "auto"
+    random_state: Any = None
+    verbose: int = 0
+
+    n_features_in_: int = field(init=False)
+    labels_: NDArray[np.int64] = field(init=False)
 
     # ------------------------------------------------------------------ fit
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -63,6 +63,7 @@ def graph_contrast(
 
 
 @peer("gcc", "contrast of clusters over a graph of neighbours", year=2021)
+@dataclass(eq=False, repr=False, kw_only=True)
 class GCC(HeadPeer):
     """Zhong et al., "Graph contrastive clustering", ICCV 2021.
 
@@ -115,34 +116,14 @@ class GCC(HeadPeer):
     [20, 20, 20]
     """
 
-    def __init__(
-        self,
-        n_clusters: int = 8,
-        *,
-        n_heads: int = 10,
-        n_neighbors: int = 5,
-        balance: float = 2.0,
-        epochs: int = 50,
-        batch_size: int = 512,
-        lr: float | None = None,
-        consensus: bool = False,
-        backbone: str | Path | None = None,
-        device: str = "auto",
-        random_state: Any = None,
-        verbose: int = 0,
-    ) -> None:
-        self.n_clusters = n_clusters
-        self.n_heads = n_heads
-        self.n_neighbors = n_neighbors
-        self.balance = balance
-        self.epochs = epochs
-        self.batch_size = batch_size
-        self.lr = lr
-        self.consensus = consensus
-        self.backbone = backbone
-        self.device = device
-        self.random_state = random_state
-        self.verbose = verbose
+    n_heads: int = 10
+    n_neighbors: int = 5
+    balance: float = 2.0
+    epochs: int = 50
+    batch_size: int = 512
+    lr: float | None = None
+    consensus: bool = False
+    backbone: str | Path | None = None
 
     def _spec(self, n_in: int) -> HeadSpec:
         return HeadSpec(self.n_heads, n_in, self.n_clusters)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -47,6 +48,7 @@ def logit_excess(logits: Tensor, bound: float) -> Tensor:
 
 
 @peer("imc-swav", "information about many small prototypes", year=2022)
+@dataclass(eq=False, repr=False, kw_only=True)
 class IMCSwAV(HeadPeer):
     """Ntelemis et al., "Information maximization clustering via multi-view self-labelling",
     Knowledge-Based Systems 2022.
@@ -105,42 +107,18 @@ class IMCSwAV(HeadPeer):
     [20, 20, 20]
     """
 
-    def __init__(
-        self,
-        n_clusters: int = 8,
-        *,
-        n_heads: int = 1,
-        n_prototypes: int = 1000,
-        n_neighbors: int = 20,
-        balance: float = 4.0,
-        temperature: float = 0.1,
-        logit_bound: float = 5.0,
-        hidden: int = 512,
-        epochs: int = 20,
-        batch_size: int = 256,
-        lr: float = 5e-4,
-        consensus: bool = False,
-        backbone: str | Path | None = None,
-        device: str = "auto",
-        random_state: Any = None,
-        verbose: int = 0,
-    ) -> None:
-        self.n_clusters = n_clusters
-        self.n_heads = n_heads
-        self.n_prototypes = n_prototypes
-        self.n_neighbors = n_neighbors
-        self.balance = balance
-        self.temperature = temperature
-        self.logit_bound = logit_bound
-        self.hidden = hidden
-        self.epochs = epochs
-        self.batch_size = batch_size
-        self.lr = lr
-        self.consensus = consensus
-        self.backbone = backbone
-        self.device = device
-        self.random_state = random_state
-        self.verbose = verbose
+    n_heads: int = 1
+    n_prototypes: int = 1000
+    n_neighbors: int = 20
+    balance: float = 4.0
+    temperature: float = 0.1
+    logit_bound: float = 5.0
+    hidden: int = 512
+    epochs: int = 20
+    batch_size: int = 256
+    lr: float = 5e-4
+    consensus: bool = False
+    backbone: str | Path | None = None
 
     _decay = 1e-5  # of the weights, as published
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -30,6 +30,7 @@ def scan_loss(log_p: Tensor, log_q: Tensor, balance: float) -> Tensor:
 
 
 @peer("scan", "a sample and its neighbours in one cluster", year=2020)
+@dataclass(eq=False, repr=False, kw_only=True)
 class SCAN(HeadPeer):
     r"""Van Gansbeke et al., "SCAN: Learning to classify images without labels", ECCV 2020.
 
@@ -107,38 +108,16 @@ class SCAN(HeadPeer):
     [20, 20, 20]
     """
 
-    def __init__(
-        self,
-        n_clusters: int = 8,
-        *,
-        n_heads: int = 10,
-        n_neighbors: int = 20,
-        balance: float = 5.0,
-        epochs: int = 50,
-        batch_size: int = 512,
-        lr: float | None = None,
-        consensus: bool = False,
-        self_label_epochs: int | None = None,
-        threshold: float = 0.99,
-        backbone: str | Path | None = None,
-        device: str = "auto",
-        random_state: Any = None,
-        verbose: int = 0,
-    ) -> None:
-        self.n_clusters = n_clusters
-        self.n_heads = n_heads
-        self.n_neighbors = n_neighbors
-        self.balance = balance
-        self.epochs = epochs
-        self.batch_size = batch_size
-        self.lr = lr
-        self.consensus = consensus
-        self.self_label_epochs = self_label_epochs
-        self.threshold = threshold
-        self.backbone = backbone
-        self.device = device
-        self.random_state = random_state
-        self.verbose = verbose
+    n_heads: int = 10
+    n_neighbors: int = 20
+    balance: float = 5.0
+    epochs: int = 50
+    batch_size: int = 512
+    lr: float | None = None
+    consensus: bool = False
+    self_label_epochs: int | None = None
+    threshold: float = 0.99
+    backbone: str | Path | None = None
 
     def _spec(self, n_in: int) -> HeadSpec:
         return HeadSpec(self.n_heads, n_in, self.n_clusters)

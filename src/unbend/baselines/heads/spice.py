@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import warnings
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -104,6 +105,7 @@ def fixmatch_loss(
 
 
 @peer("spice", "balanced pseudo-labels of prototypes", year=2022)
+@dataclass(eq=False, repr=False, kw_only=True)
 class SPICE(HeadPeer):
     """Niu et al., "SPICE: Semantic pseudo-labeling for image clustering", IEEE TIP 2022.
 
@@ -168,42 +170,18 @@ class SPICE(HeadPeer):
     [20, 20, 20]
     """
 
-    def __init__(
-        self,
-        n_clusters: int = 8,
-        *,
-        n_heads: int = 3,
-        hidden: int = 256,
-        epochs: int = 10,
-        passes: int = 4,
-        batch_size: int = 256,
-        lr: float = 1e-3,
-        n_neighbors: int = 100,
-        agreement: float = 0.9,
-        threshold: float = 0.95,
-        semi_epochs: int = 10,
-        consensus: bool = False,
-        backbone: str | Path | None = None,
-        device: str = "auto",
-        random_state: Any = None,
-        verbose: int = 0,
-    ) -> None:
-        self.n_clusters = n_clusters
-        self.n_heads = n_heads
-        self.hidden = hidden
-        self.epochs = epochs
-        self.passes = passes
-        self.batch_size = batch_size
-        self.lr = lr
-        self.n_neighbors = n_neighbors
-        self.agreement = agreement
-        self.threshold = threshold
-        self.semi_epochs = semi_epochs
-        self.consensus = consensus
-        self.backbone = backbone
-        self.device = device
-        self.random_state = random_state
-        self.verbose = verbose
+    n_heads: int = 3
+    hidden: int = 256
+    epochs: int = 10
+    passes: int = 4
+    batch_size: int = 256
+    lr: float = 1e-3
+    n_neighbors: int = 100
+    agreement: float = 0.9
+    threshold: float = 0.95
+    semi_epochs: int = 10
+    consensus: bool = False
+    backbone: str | Path | None = None
 
     def _spec(self, n_in: int) -> HeadSpec:
         return HeadSpec(self.n_heads, n_in, self.n_clusters, (self.hidden,))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -48,6 +49,7 @@ def temi_loss(
 
 
 @peer("temi", "mutual information of neighbours, with teachers", year=2023)
+@dataclass(eq=False, repr=False, kw_only=True)
 class TEMI(HeadPeer):
     """Adaloglou et al., "Exploring the limits of deep image clustering using pretrained models",
     BMVC 2023.
@@ -104,38 +106,16 @@ class TEMI(HeadPeer):
     [20, 20, 20]
     """
 
-    def __init__(
-        self,
-        n_clusters: int = 8,
-        *,
-        n_heads: int = 4,
-        n_neighbors: int = 25,
-        beta: float = 0.6,
-        temperature: float = 0.1,
-        momentum: float = 0.98,
-        hidden: int = 256,
-        epochs: int = 30,
-        batch_size: int = 256,
-        lr: float = 3e-3,
-        consensus: bool = False,
-        device: str = "auto",
-        random_state: Any = None,
-        verbose: int = 0,
-    ) -> None:
-        self.n_clusters = n_clusters
-        self.n_heads = n_heads
-        self.n_neighbors = n_neighbors
-        self.beta = beta
-        self.temperature = temperature
-        self.momentum = momentum
-        self.hidden = hidden
-        self.epochs = epochs
-        self.batch_size = batch_size
-        self.lr = lr
-        self.consensus = consensus
-        self.device = device
-        self.random_state = random_state
-        self.verbose = verbose
+    n_heads: int = 4
+    n_neighbors: int = 25
+    beta: float = 0.6
+    temperature: float = 0.1
+    momentum: float = 0.98
+    hidden: int = 256
+    epochs: int = 30
+    batch_size: int = 256
+    lr: float = 3e-3
+    consensus: bool = False
 
     def _spec(self, n_in: int) -> HeadSpec:
         hidden = (self.hidden, max(1, self.hidden // 2))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from contextlib import nullcontext
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -68,6 +69,7 @@ def fit_classifiers(
 
 
 @peer("turtle", "the labelling that linear classifiers fit best", year=2024)
+@dataclass(eq=False, repr=False, kw_only=True)
 class TURTLE(HeadPeer):
     r"""Gadetsky et al., "Let go of your labels with unsupervised transfer", ICML 2024.
 
@@ -126,34 +128,14 @@ class TURTLE(HeadPeer):
     ([20, 20, 20], 1.0)
     """
 
-    def __init__(
-        self,
-        n_clusters: int = 8,
-        *,
-        balance: float = 10.0,
-        n_outer: int = 500,
-        n_inner: int = 10,
-        inner_lr: float | None = None,
-        outer_lr: float | None = None,
-        batch_size: int = 2048,
-        warm_start: bool = False,
-        n_folds: int = 5,
-        device: str = "auto",
-        random_state: Any = None,
-        verbose: int = 0,
-    ) -> None:
-        self.n_clusters = n_clusters
-        self.balance = balance
-        self.n_outer = n_outer
-        self.n_inner = n_inner
-        self.inner_lr = inner_lr
-        self.outer_lr = outer_lr
-        self.batch_size = batch_size
-        self.warm_start = warm_start
-        self.n_folds = n_folds
-        self.device = device
-        self.random_state = random_state
-        self.verbose = verbose
+    balance: float = 10.0
+    n_outer: int = 500
+    n_inner: int = 10
+    inner_lr: float | None = None
+    outer_lr: float | None = None
+    batch_size: int = 2048
+    warm_start: bool = False
+    n_folds: int = 5
 
     def _fit(self, X: Any) -> None:
         check_rules(self)

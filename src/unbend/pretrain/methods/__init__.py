@@ -1,1 +1,1 @@
-"""One file a method: its settings, its loss, how it was published. The file is its name."""
+"""One file per method with its settings, loss and published values, named after the method."""

@@ -1,4 +1,4 @@
-"""BYOL: predict what a slower copy of oneself sees in the other view."""
+"""BYOL: predict the features of the other view from a momentum copy of the network."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class BYOLConfig:
     """Grill et al., "Bootstrap your own latent", NeurIPS 2020."""
 
     ema: float = knob(0.996, SHARE)  # at the start; rises to 1 along a cosine
-    hidden: float = knob(2.0, POSITIVE)  # 4096 beside ResNet-50's 2048, projector and predictor
+    hidden: float = knob(2.0, POSITIVE)  # in widths of h: 4096 for ResNet-50's 2048
     dim: int = knob(256, SIZE)
 
 
@@ -45,7 +45,7 @@ class BYOL(Projected):
     """Grill et al., "Bootstrap your own latent: a new approach to self-supervised learning",
     NeurIPS 2020.
 
-    Projector and predictor have one hidden layer (4096 beside the 2048 of ResNet-50) and 256
+    Projector and predictor have one hidden layer (4096 units for the 2048 of ResNet-50) and 256
     outputs. The target is a momentum copy of backbone and projector without gradient, whose
     momentum rises from 0.996 to 1 along a cosine. The loss is the sum over both directions.
     Published training: LARS 0.2 · batch/256, weight decay 1.5e-6, 10 epochs of warm-up, cosine.
@@ -73,7 +73,7 @@ class BYOL(Projected):
         return self.terms(torch.stack(losses).mean(), gather(Z[0].detach()))
 
     def after_step(self, step: int) -> None:
-        """The target follows, slower and slower."""
+        """Update the target with a momentum that rises towards 1."""
         momentum = ema_at(step, self.total_steps, self.own.ema)
         self.target.follow(momentum, self.network.backbone, self.projector)
 

@@ -1,4 +1,4 @@
-"""MoCo v2: tell the key of a sample from a queue of earlier keys."""
+"""MoCo v2: distinguish the key of a sample from a queue of earlier keys."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def info_nce(query: Tensor, key: Tensor, queue: Tensor, temperature: float = 0.2
     Parameters
     ----------
     query, key : Tensor of shape (n, d)
-        Two views; brought to the unit sphere here. No gradient reaches the keys.
+        Two views; normalised here. No gradient reaches the keys.
     queue : Tensor of shape (m, d)
         Keys of other samples, on the unit sphere.
     temperature : float, default=0.2
@@ -60,10 +60,10 @@ class MoCo(Projected):
 
     The first view is the query; every further view gives keys, through a momentum copy of
     backbone and projector without gradient. The queue holds earlier keys, oldest first, and
-    starts at random directions. The projector has one hidden layer as wide as h, without batch
+    starts with random directions. The projector has one hidden layer as wide as h, without batch
     normalisation, and 128 outputs. τ = 0.2; the momentum is 0.999 for ImageNet, 0.99 for CIFAR.
-    Published training: SGD 0.03 at batch 256, momentum 0.9, weight decay 1e-4, cosine. The
-    shuffling of batch statistics between devices has no counterpart in one process.
+    Published training: SGD 0.03 at batch 256, momentum 0.9, weight decay 1e-4, cosine. Shuffled
+    batch normalisation across devices has no counterpart in one process.
     """
 
     name = "moco"
@@ -80,15 +80,14 @@ class MoCo(Projected):
         queue = torch.randn(self.own.queue, self.own.dim)
         self.register_buffer("queue", normalize(queue, dim=1))
         self._fresh: list[Tensor] = []
-        # A state that was gone back to knows nothing of the keys of the step it replaces.
+        # After the guard restores a state, the keys of the rejected step must not enter the queue.
         self.register_load_state_dict_post_hook(_forget_fresh)  # type: ignore[no-untyped-call]
 
     @classmethod
     def for_samples(cls, own: MoCoConfig, n: int) -> MoCoConfig:
-        """Cut the queue to half of the samples.
+        """Limit the queue to half of the samples.
 
-        A longer one would hold older keys of the very samples it is compared with, as wrong
-        answers.
+        A longer queue would hold older keys of the same samples and use them as negatives.
         """
         return replace(own, queue=max(1, min(own.queue, n // 2)))
 
@@ -103,7 +102,7 @@ class MoCo(Projected):
 
     @torch.no_grad()
     def after_step(self, step: int) -> None:
-        """The copy follows, and the step's keys push the oldest out of the queue."""
+        """Update the momentum copy, and replace the oldest keys of the queue by the step's."""
         self.keys.follow(self.own.ema, self.network.backbone, self.projector)
         line = torch.cat([self.queue, *(key.to(self.queue) for key in self._fresh)])
         self.queue.copy_(line[-len(self.queue) :])

@@ -1,4 +1,4 @@
-"""SimCLR: tell the other view of a sample from all other features of the batch."""
+"""SimCLR: distinguish the other view of a sample from all other features of the batch."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ class SimCLRConfig:
 def nt_xent(Z: Tensor, Z_other: Tensor, temperature: float = 0.5) -> Tensor:
     """Normalised temperature-scaled cross entropy of two views, Eq. (1) of SimCLR.
 
-    For every one of the 2n features the other view of its sample is the right answer among the
-    2n - 1 other features of the batch.
+    For each of the 2n features, the other view of its sample is the positive among the 2n - 1
+    other features of the batch.
 
     Parameters
     ----------
     Z, Z_other : Tensor of shape (n, d)
-        Two views; brought to the unit sphere here.
+        Two views; normalised here.
     temperature : float, default=0.5
         τ; 0.5 is best for CIFAR-10 (Chen et al., 2020, appendix B.9).
     """
@@ -55,7 +55,7 @@ class SimCLR(Projected):
 
     The projector has one hidden layer as wide as h and 128 outputs; τ = 0.5 as for CIFAR-10.
     Published training: LARS, 0.3 · batch/256 (CIFAR: up to 1.5 · batch/256), weight decay 1e-6,
-    10 epochs of warm-up, cosine. Large batches help, since they hold the negatives.
+    10 epochs of warm-up, cosine. Large batches help because they provide the negatives.
     """
 
     name = "simclr"

@@ -35,16 +35,16 @@ class SwAVConfig:
     eps: float = knob(0.05, POSITIVE)  # entropy in the Sinkhorn-Knopp codes
     iterations: int = knob(3, SIZE)
     prototypes: int = knob(3000, whole(2))
-    frozen: float = knob(0.005, SHARE)  # share of the steps with fixed prototypes: 1 of 200 epochs
-    small_crops: int = knob(6, COUNT)  # images only, beside the full views
-    small_size: float = knob(96 / 224, INNER_SHARE)  # side of a small crop, share of the full side
-    small_scale: tuple[float, float] = (0.05, 0.14)  # share of the area a small crop keeps
+    frozen: float = knob(0.005, SHARE)  # fraction of steps with fixed prototypes: 1 of 200 epochs
+    small_crops: int = knob(6, COUNT)  # images only, in addition to the full views
+    small_size: float = knob(96 / 224, INNER_SHARE)  # side of a small crop relative to the image
+    small_scale: tuple[float, float] = (0.05, 0.14)  # fraction of the area that a small crop keeps
     hidden: float = knob(1.0, POSITIVE)
     dim: int = knob(128, SIZE)
 
 
 def sinkhorn_codes(scores: Tensor, eps: float = 0.05, n_iter: int = 3) -> Tensor:
-    """Soft assignments of n features to k prototypes with equally used prototypes.
+    """Soft assignments of n features to k prototypes that use all prototypes equally.
 
     Eqs. (3) to (5) of SwAV: starting from exp(scores/ε), columns (prototypes) are scaled to sum
     to n/k and rows (features) to sum to 1, ``n_iter`` times. Rows sum to one exactly.
@@ -61,7 +61,7 @@ def sinkhorn_codes(scores: Tensor, eps: float = 0.05, n_iter: int = 3) -> Tensor
     check_tensor(scores, "scores", "sinkhorn_codes", "n, k")
     eps = check_positive(eps, "eps", "sinkhorn_codes", 0.05)
     n_iter = check_count(n_iter, "n_iter", "sinkhorn_codes", 3)
-    # In the logarithm, where no score is too large; the constants n and k drop out of the rows.
+    # Work with logarithms to avoid overflow; the constants n and k cancel in the rows.
     log_q = scores.to(working_dtype(scores)) / eps
     for _ in range(n_iter):
         log_q = log_q - log_q.logsumexp(0, keepdim=True)
@@ -79,7 +79,7 @@ def swapped_prediction(
     scores : list of Tensor of shape (n, k)
         Cosines with the prototypes, the full views first, then the small crops.
     n_full : int
-        How many of the views are full: only these give codes.
+        How many of the views are full; only these give codes.
     temperature : float, default=0.1
         τ of the softmax over prototypes.
     eps, n_iter :
@@ -107,16 +107,16 @@ class SwAV(Projected):
 
     Features and prototypes lie on the unit sphere. Codes are three rounds of Sinkhorn-Knopp with
     ε = 0.05 over the batch, without gradient; τ = 0.1; 3000 prototypes, fixed during the first
-    epoch and brought back to the sphere after each step. Multi-crop: beside the full views, 6
-    small crops of 96/224 of the side and 5-14 % of the area, which predict but give no codes.
-    The projector has one hidden layer as wide as h and 128 outputs. Published training: LARS
-    0.6 at batch 256 (4.8 at 4096), weight decay 1e-6, 10 epochs of warm-up, cosine. The queue
-    for batches much smaller than the prototypes is left out: take fewer prototypes.
+    epoch and normalised after each step. Multi-crop: in addition to the full views, 6 small crops
+    of 96/224 of the side and 5-14 % of the area, which predict but give no codes. The projector
+    has one hidden layer as wide as h and 128 outputs. Published training: LARS 0.6 at batch 256
+    (4.8 at 4096), weight decay 1e-6, 10 epochs of warm-up, cosine. The queue for batches much
+    smaller than the number of prototypes is not implemented: use fewer prototypes.
     """
 
     name = "swav"
     Settings = SwAVConfig
-    # 0.6 at 256 images and 4.8 at 4096; this power joins the two.
+    # The power fits both published rates: 0.6 at 256 images and 4.8 at 4096.
     published = Published("lars", 0.6, 1e-6, power=0.75)
     short = SwAVConfig(prototypes=100, small_crops=2, small_size=0.75, small_scale=(0.25, 0.55))
     own: SwAVConfig
@@ -138,7 +138,7 @@ class SwAV(Projected):
             self.network.backbone[0], nn.Flatten
         ):
             raise ValueError(
-                "small crops need a convolutional backbone; take backbone='convnet' or set "
+                "small crops need a convolutional backbone; use backbone='convnet' or set "
                 "'pretrain.swav.small_crops' to 0"
             )
         return full + views.small(index, own.small_crops, own.small_size, own.small_scale)
@@ -156,6 +156,6 @@ class SwAV(Projected):
 
     @torch.no_grad()
     def after_step(self, step: int) -> None:
-        """Prototypes return to the sphere."""
+        """Normalise the prototypes."""
         self.prototypes.copy_(normalize(self.prototypes, dim=1))
         self.steps_done.fill_(step + 1)

@@ -30,8 +30,8 @@ def tcr_objective(Z_views: Tensor, eps_sq: float = 0.2, invariance: float = 60.0
 
         max  R((Z + Z')/2; ε) + λ Σ_i |z_iᵀ z'_i|
 
-    The first term spreads different samples over many directions, the second keeps the views of
-    one sample together. With more than two views the cosine is averaged over all pairs.
+    The first term spreads different samples over many directions; the second keeps the views of
+    a sample together. With more than two views the cosine is averaged over all pairs.
 
     Parameters
     ----------
@@ -40,9 +40,9 @@ def tcr_objective(Z_views: Tensor, eps_sq: float = 0.2, invariance: float = 60.0
     eps_sq : float, default=0.2
         ε².
     invariance : float, default=60
-        λ·n: the weight on the *mean* of the cosines, so that it does not depend on the batch.
-        The paper does not print its λ. NMCE, where this objective comes from, has 30 beside
-        R/2 (Li et al., 2022), hence 60 beside R.
+        λ·n: the weight of the *mean* cosine, which does not depend on the batch size. The paper
+        does not state its λ. NMCE, which introduced this objective, uses 30 with R/2 (Li et al.,
+        2022), hence 60 with R.
     """
     if Z_views.ndim != 3 or len(Z_views) < 2:
         raise ValueError(
@@ -58,9 +58,9 @@ def tcr_objective(Z_views: Tensor, eps_sq: float = 0.2, invariance: float = 60.0
 class TotalCodingRate(Method):
     """The paper's stage 1: backbone and feature head maximise :func:`tcr_objective` (Eq. 5).
 
-    The feature head is the projector, so nothing has to be thrown away or started anew for
-    stage 2. Published training (paper and NMCE): LARS 0.3, weight decay 1e-4, batch 1024, 1000
-    epochs, 10 of them warm-up, cosine; ε² = 0.2. These are the preset "paper".
+    The feature head is the projector, so stage 2 can continue with it. Published training (paper
+    and NMCE): LARS 0.3, weight decay 1e-4, batch 1024, 1000 epochs, 10 of them warm-up, cosine;
+    ε² = 0.2. The preset "paper" has these values.
     """
 
     name = "tcr"
@@ -87,11 +87,11 @@ class TotalCodingRate(Method):
 
 
 class HeadStart(TotalCodingRate):
-    """The start of the feature head after a method with a projector of its own.
+    """Train the feature head after a method that has its own projector.
 
     Such a method leaves a trained backbone and a projector made for another loss. MLC-MoCoV2 of
-    the paper takes the backbone and new heads; a head at random would throw away most of what the
-    backbone knows, so it is first trained with TCR on the frozen backbone.
+    the paper uses the backbone with new heads. A random head would discard most of what the
+    backbone learned, so it is first trained with TCR on the frozen backbone.
     """
 
     stage = "stage 1 head"
@@ -103,7 +103,7 @@ class HeadStart(TotalCodingRate):
         return Z
 
     def train(self, mode: bool = True) -> HeadStart:
-        """The backbone keeps its statistics too."""
+        """Keep the backbone in evaluation mode, so that its statistics do not change."""
         super().train(mode)
         self.network.backbone.eval()
         return self

@@ -1,4 +1,4 @@
-"""VICReg: views agree, columns vary, columns are uncorrelated."""
+"""VICReg: invariance between views, variance and decorrelation of the features."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ class VICRegConfig:
     invariance: float = knob(25.0, NOT_NEGATIVE)
     variance: float = knob(25.0, NOT_NEGATIVE)
     covariance: float = knob(1.0, NOT_NEGATIVE)
-    hidden: float = knob(4.0, POSITIVE)  # 8192 beside the 2048 of ResNet-50
+    hidden: float = knob(4.0, POSITIVE)  # in widths of h: 8192 for ResNet-50's 2048
     dim: int = knob(0, COUNT)  # 0: as wide as the hidden layers
 
 
 class VICRegTerms(NamedTuple):
-    """The three terms before they are weighted."""
+    """The three unweighted terms."""
 
     invariance: Tensor
     variance: Tensor
@@ -63,7 +63,7 @@ def vicreg_terms(
             centred = part - part.mean(0)
             hinges.append(F.relu(target - (part.var(0) + floor).sqrt()).mean())
             covariance = centred.mT @ centred / (n - 1)
-            # All squares less those of the diagonal: no d×d mask is needed.
+            # All squares minus those of the diagonal, which needs no d×d mask.
             squares = covariance.square().sum() - covariance.diagonal().square().sum()
             off_diagonals.append(squares / d)
         return VICRegTerms(
@@ -77,8 +77,8 @@ class VICReg(Projected):
     """Bardes, Ponce, LeCun, "VICReg: variance-invariance-covariance regularization for
     self-supervised learning", ICLR 2022.
 
-    The expander has two hidden layers and an output of four times the width of h each (8192
-    beside the 2048 of ResNet-50); weights 25, 25, 1. Published training: LARS 0.2 · batch/256,
+    The expander has two hidden layers and an output, each four times as wide as h (8192 for the
+    2048 of ResNet-50); weights 25, 25, 1. Published training: LARS 0.2 · batch/256,
     weight decay 1e-6, 10 epochs of warm-up, cosine.
     """
 
