@@ -177,7 +177,7 @@ def test_self_labelling_is_left_out_where_nobody_is_sure():
     assert {row["stage"] for row in model.history_} == {"SCAN", "self-labelling"}
     assert clustering_accuracy(y, model.labels_) == 1.0
     unsure = SCAN(4, n_heads=1, lr=1e-9, self_label_epochs=5, threshold=0.999, random_state=0)
-    with pytest.warns(UserWarning, match="self-labelling is left out"):
+    with pytest.warns(UserWarning, match="skipped self-labelling"):
         unsure.fit(X)
 
 

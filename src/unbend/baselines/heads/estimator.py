@@ -1,4 +1,4 @@
-"""The estimator around trained heads: input, choice of a head, prediction, disk."""
+"""The estimator around trained heads: input, selection of a head, prediction, saving."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ Self = TypeVar("Self", bound="HeadPeer")
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class HeadPeer(ClusterMixin, BaseEstimator):
-    """Base of the methods that train cluster heads; a subclass has ``_spec`` and ``_learn``.
+    """Base of the methods that train cluster heads; a subclass implements ``_spec`` and ``_learn``.
 
-    Samples are centred and divided by one number, so that coordinates have a standard deviation
-    of about one and ratios of distances do not change.
+    Samples are centred and divided by a single number, so that coordinates have a standard
+    deviation of about one and ratios of distances stay the same.
     """
 
     n_clusters: int = field(default=8, kw_only=False)
@@ -68,7 +68,7 @@ class HeadPeer(ClusterMixin, BaseEstimator):
         before = dict(self.__dict__)
         try:
             self._fit(X)
-        except BaseException:  # also an interrupt: the model is then what it was before
+        except BaseException:  # including interrupts: restore the model
             self.__dict__.clear()
             self.__dict__.update(before)
             raise
@@ -98,14 +98,14 @@ class HeadPeer(ClusterMixin, BaseEstimator):
         raise NotImplementedError
 
     def _learn(self, session: Session) -> Tensor:
-        """Train, and return the unlabelled loss of each head that is left in the session."""
+        """Train, and return the loss of each head in the session, computed without labels."""
         raise NotImplementedError
 
     def _check_kind(self) -> None:
-        """Raise unless the samples are of a kind that this method can start from."""
+        """Raise unless the method can start from this kind of samples."""
         name, given = type(self).__name__, getattr(self, "backbone", None)
         if self._scaling.is_image and given is None:
-            more = ", or `backbone`, a directory that `unbend pretrain` wrote"
+            more = ", or set `backbone` to a directory written by `unbend pretrain`"
             raise ValueError(
                 f"{name} takes embeddings (n, d), got images of shape {self._scaling.shape}; "
                 f"give it embeddings{more if hasattr(self, 'backbone') else ''}"
@@ -130,7 +130,7 @@ class HeadPeer(ClusterMixin, BaseEstimator):
         return trunk
 
     def _choose(self, samples: Tensor) -> None:
-        """The head of lowest unlabelled loss, or the consensus; clusters by falling size."""
+        """Choose the head with the lowest loss, or the consensus; number clusters by size."""
         P = self._heads(samples)
         self.best_head_ = int(self.head_losses_.argmin())
         if getattr(self, "consensus", False):
@@ -162,8 +162,8 @@ class HeadPeer(ClusterMixin, BaseEstimator):
     def _heads(self, samples: Tensor) -> Tensor:
         """Probabilities (H, m, k) in float64.
 
-        Vectors go through the heads in float64, which is cheap for them: what a sample gets does
-        then not depend on the company it comes in.
+        Vectors pass the heads in float64, which costs little and makes the result for a sample
+        independent of the other samples in its batch.
         """
         model = self._model
         if not self._scaling.is_image:
@@ -207,11 +207,11 @@ class HeadPeer(ClusterMixin, BaseEstimator):
         return {**self._model.state_dict(), "columns": self._columns}, values
 
     def _restore(self, tensors: dict[str, Tensor], values: dict[str, Any]) -> None:
-        """Put back what :meth:`_state` wrote."""
+        """Restore what :meth:`_state` returned."""
         self._scaling = Scaling.from_dict(values["scaling"])
         network = values["network"]
         spec = {**values["heads"], "hidden": tuple(values["heads"]["hidden"])}
-        with torch.device("meta"):  # sizes in a file from others reserve no memory
+        with torch.device("meta"):  # sizes from an untrusted file must not allocate memory
             trunk = Trunk(self._scaling.shape, NetworkConfig(**network) if network else None)
             model = HeadModel(trunk, HeadStack(HeadSpec(**spec)))
         self._columns = tensors.pop("columns")
@@ -221,14 +221,14 @@ class HeadPeer(ClusterMixin, BaseEstimator):
 
 
 def load(path: str | Path) -> Any:
-    """Load a peer that its ``save`` wrote. Nothing in the files is executed."""
+    """Load a peer saved by its ``save``. Nothing in the files is executed."""
     from unbend import baselines
 
     tensors, values = read_model(path)
     try:
         cls = getattr(baselines, values["method"])
         if not issubclass(cls, HeadPeer):
-            raise ValueError(f"{values['method']!r} is no method with heads")
+            raise ValueError(f"{values['method']!r} is not a method with heads")
         model: HeadPeer = cls(**values["params"])
         model._restore(tensors, values)
         model.labels_ = np.asarray(values["labels"], dtype=np.int64)

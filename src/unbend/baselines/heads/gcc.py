@@ -1,4 +1,4 @@
-"""GCC: contrast of clusters, and of samples, over a graph of neighbours."""
+"""GCC: contrastive losses between clusters, and between samples, over a neighbour graph."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ from unbend.pretrain.method import mlp
 
 __all__ = ["GCC", "assignment_loss", "graph_contrast"]
 
-_GRAPH_EPOCHS = 5  # between two graphs, as published
-_POSITIVES = 3  # neighbours of an anchor in the contrast of samples, as published
+_GRAPH_EPOCHS = 5  # epochs between two graphs, as published
+_POSITIVES = 3  # neighbours of an anchor in the contrast between samples, as published
 
 
 def assignment_loss(log_p: Tensor, log_q: Tensor, balance: float) -> Tensor:
     """GCC's assignment loss (AGC) of samples and one neighbour each (..., b, k).
 
-    Cross entropy to the identity of the cosines between clusters, and λ (log k - H(mean p)). The
-    least value is log(1 + (k - 1)/e): clusters that share no sample, all of one size.
+    The cross entropy between the cosines of clusters and the identity, plus
+    λ (log k - H(mean p)). The minimum is log(1 + (k - 1)/e), for disjoint clusters of equal size.
     """
     P, Q = log_p.exp(), log_q.exp()
     return class_contrast(P, Q) + balance * (math.log(P.shape[-1]) - marginal_entropy(P))
@@ -37,7 +37,7 @@ def assignment_loss(log_p: Tensor, log_q: Tensor, balance: float) -> Tensor:
 def graph_contrast(
     Z: Tensor, Z_other: Tensor, positive: Tensor, degree: Tensor, temperature: float = 0.1
 ) -> Tensor:
-    """GCC's representation loss (RGC): positives of a sample are its other view and neighbours.
+    """GCC's representation loss (RGC), with a sample's other view and neighbours as positives.
 
     -log(Σ₊ w_j exp(zᵢᵀ zⱼ/τ) / Σ₋ exp(zᵢᵀ zⱼ/τ)), over the 2b views of the batch.
 
@@ -46,10 +46,10 @@ def graph_contrast(
     Z, Z_other : Tensor of shape (b, d)
         Two views of b samples, on the unit sphere.
     positive : bool Tensor of shape (b, b)
-        Which samples are neighbours; a sample is its own.
+        Which samples are neighbours; each sample is a neighbour of itself.
     degree : Tensor of shape (b,)
-        Neighbours that each sample has in the whole graph; w_j = (mean degree / degree_j)^½ is
-        the normalised Laplacian's weight, up to a factor of the row.
+        Degree of each sample in the whole graph; w_j = (mean degree / degree_j)^½ is the weight of
+        the normalised Laplacian, up to a factor per row.
     """
     both = torch.cat([Z, Z_other])
     logits = both @ both.T / temperature
@@ -58,39 +58,40 @@ def graph_contrast(
     weight = (degree.mean() / degree).sqrt().log().repeat(2)
     above = (logits + weight).masked_fill(~mask | own, -torch.inf).logsumexp(1)
     below = logits.masked_fill(mask, -torch.inf).logsumexp(1)
-    has_both = torch.isfinite(above) & torch.isfinite(below)  # no negatives in a tiny batch
+    has_both = torch.isfinite(above) & torch.isfinite(below)  # a tiny batch may lack negatives
     return (below - above)[has_both].sum() / len(both)
 
 
-@peer("gcc", "contrast of clusters over a graph of neighbours", year=2021)
+@peer("gcc", "contrast between clusters over a neighbour graph", year=2021)
 @dataclass(eq=False, repr=False, kw_only=True)
 class GCC(HeadPeer):
     """Zhong et al., "Graph contrastive clustering", ICCV 2021.
 
-    The clusters of samples and those of their neighbours, as columns of probabilities over a
-    batch, are contrasted: each cluster must be like itself and unlike the others. On images the
-    network is also trained so that neighbours in the graph have like features.
+    A cluster is described by its column of probabilities over a batch, once for the samples and
+    once for their neighbours. The loss makes the two columns of a cluster similar and those of
+    different clusters dissimilar. On images the network is also trained to give neighbours in the
+    graph similar features.
 
-    On embeddings only the first loss is there. The second trains a projection that the clusters
-    never see; without a backbone in common it cannot change them.
+    On embeddings only the first loss applies. The second trains a projection that is not used for
+    clustering, so without a shared backbone it cannot change the clusters.
 
     Parameters
     ----------
     n_clusters : int, default=8
         k.
     n_heads : int, default=10
-        Heads trained side by side; published: 1.
+        Number of heads, trained in parallel; published: 1.
     n_neighbors : int, default=5
-        Of the graph, beside the sample itself.
+        Neighbours of a sample in the graph, not counting itself.
     balance : float, default=2
-        λ, weight of equal sizes.
+        λ, the weight of equal cluster sizes.
     epochs : int, default=50
-        Passes over the samples; published: 1000, the first 51 without clusters, which a backbone
-        of stage 1 stands for.
+        Passes over the samples. Published: 1000, the first 51 without clusters; here a backbone
+        from stage 1 replaces those.
     batch_size : int, default=512
-        It should hold all clusters many times.
+        A batch should hold many samples of every cluster.
     lr : float, optional
-        Of Adam; 3e-3 for heads on embeddings, 3e-4 for a whole network.
+        Learning rate of Adam; 3e-3 for heads on embeddings, 3e-4 for a whole network.
     consensus, backbone, device, random_state, verbose :
         As in :class:`~unbend.baselines.SCAN`.
 
@@ -101,11 +102,11 @@ class GCC(HeadPeer):
 
     Notes
     -----
-    The original keeps the checkpoint of best accuracy on the training labels; ours takes the last
-    epoch and the head of lowest loss. Where we differ from the released program: a view is not
-    compared with itself in the contrast of samples; the Laplacian's weight enters once, not twice;
-    the graph is of the unvaried images, not of the mean of their last four views; Adam instead of
-    SGD. Its optional self-labelling is SCAN's.
+    The original keeps the checkpoint with the best accuracy on the training labels; this one uses
+    the last epoch and the head with the lowest loss. Differences from the released program: a view
+    is not compared with itself; the Laplacian's weight is applied once, not twice; the graph is
+    computed from the original images, not from the mean of their last four views; the optimiser is
+    Adam instead of SGD. Its optional self-labelling step is that of SCAN and not included.
 
     Examples
     --------
@@ -133,7 +134,7 @@ class GCC(HeadPeer):
 
 
 class _Assignments:
-    """The assignment loss alone, on features that do not move."""
+    """Train with the assignment loss alone, on fixed features."""
 
     def __init__(self, peer: GCC, session: Session) -> None:
         self.peer, self.session = peer, session
@@ -141,7 +142,7 @@ class _Assignments:
         self.graph(0)
 
     def graph(self, epoch: int) -> None:
-        """Look neighbours up in the features of now; a frozen trunk needs that once."""
+        """Search neighbours in the current features; once if the trunk is frozen."""
         if epoch and not self.session.on_images:
             return
         if epoch % _GRAPH_EPOCHS == 0:
@@ -175,7 +176,7 @@ class _Assignments:
 
 
 class _Joint(_Assignments):
-    """Both losses, on a backbone that is trained: 2 RGC + AGC."""
+    """Train the backbone too, with both losses: 2 RGC + AGC."""
 
     def __init__(self, peer: GCC, session: Session) -> None:
         super().__init__(peer, session)
@@ -192,10 +193,10 @@ class _Joint(_Assignments):
         loss = assignment_loss(log_p(h), log_p(views.seen(self.pairs(index))), self.peer.balance)
         Z, Z_other = (normalize(self.projector(x), dim=1) for x in (h, h_other))
         contrast = graph_contrast(Z, Z_other, *self._relations(index))
-        return loss + 2 * contrast / len(loss)  # the sum over heads has it twice, as published
+        return loss + 2 * contrast / len(loss)  # weight 2 in the sum over heads, as published
 
     def _relations(self, index: Tensor) -> tuple[Tensor, Tensor]:
-        """Which samples of a batch are neighbours in the graph, and all samples' degrees there."""
+        """Which samples of a batch are neighbours in the graph, and their degrees in it."""
         listed = self.pairs.neighbors[:, :_POSITIVES]
         index = index.to(listed.device)
         near = (listed[index][:, :, None] == index).any(1)

@@ -1,4 +1,4 @@
-"""IMC-SwAV: clusters that tell most about many small prototypes."""
+"""IMC-SwAV: clusters with maximal mutual information with many small prototypes."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ from unbend.samples import ViewSampler
 
 __all__ = ["IMCSwAV", "information_loss", "logit_excess"]
 
-_PLACEMENT_STEPS = 10  # of k-means: the prototypes need only cover
+_PLACEMENT_STEPS = 10  # of k-means; prototypes only need to cover the samples
 _EXCESS_WEIGHT = 0.01  # of logits beyond the bound, as published
 
 
 def information_loss(P: Tensor, U: Tensor, balance: float) -> Tensor:
-    """H(Y|U) - β H(Y) for cluster probabilities P (..., b, k) and prototypes' U (b, m).
+    """H(Y|U) - β H(Y) for probabilities of clusters P (..., b, k) and of prototypes U (b, m).
 
     The joint distribution of cluster and prototype is the mean of p(x) u(x)ᵀ over the batch. The
-    least value is -β log k: prototypes decide the cluster, and all clusters have one size.
+    minimum is -β log k: prototypes determine the cluster, and all clusters have the same size.
     """
     joint = P.mT @ U / U.shape[-2]
     H_joint, H_U, H_Y = (entropy(p) for p in (joint.flatten(-2), joint.sum(-2), joint.sum(-1)))
@@ -42,7 +42,7 @@ def information_loss(P: Tensor, U: Tensor, balance: float) -> Tensor:
 
 
 def logit_excess(logits: Tensor, bound: float) -> Tensor:
-    """Mean over the batch of how far logits (..., b, k) lie outside ±bound, summed."""
+    """Sum of the excess of logits (..., b, k) over ±bound, averaged over the batch."""
     excess: Tensor = relu(logits.abs() - bound).sum(-1).mean(-1)
     return excess
 
@@ -53,13 +53,12 @@ class IMCSwAV(HeadPeer):
     """Ntelemis et al., "Information maximization clustering via multi-view self-labelling",
     Knowledge-Based Systems 2022.
 
-    A head is trained so that the cluster of a sample is known from its small prototype, and
-    clusters are of one size: a soft partition of the prototypes. No gradient of it reaches the
-    encoder.
+    A head learns clusters of equal size that the small prototype of a sample predicts: a soft
+    partition of the prototypes. Its gradient does not reach the encoder.
 
-    On embeddings the prototypes are the centres of a k-means with many clusters, a *surrogate* for
+    On embeddings the prototypes are the centres of k-means with many clusters, a *surrogate* for
     those that SwAV learns, and the second view is a neighbour. On images, with ``backbone``, SwAV
-    goes on training encoder and prototypes beside the head, as published.
+    keeps training encoder and prototypes alongside the head, as published.
 
     Parameters
     ----------
@@ -70,21 +69,21 @@ class IMCSwAV(HeadPeer):
     n_prototypes : int, default=1000
         As published; at most a quarter of the samples, and at least k.
     n_neighbors : int, default=20
-        Of the second view, on embeddings.
+        Neighbours that the second view is drawn from, on embeddings.
     balance : float, default=4
         β, as published.
     temperature : float, default=0.1
-        Of the softmax over prototypes.
+        Temperature of the softmax over prototypes.
     logit_bound : float, default=5
-        Logits beyond it are drawn back.
+        Logits beyond it are penalised.
     hidden : int, default=512
         Width of the two hidden layers; published: 1024.
     epochs : int, default=20
         Passes over the samples; published: 500, from scratch.
     batch_size : int, default=256
-        As published; a hundred clusters want 512.
+        As published; use 512 for a hundred clusters.
     lr : float, default=5e-4
-        Of Adam with momentum 0.8, as published.
+        Learning rate of Adam with momentum 0.8, as published.
     consensus, backbone, device, random_state, verbose :
         As in :class:`~unbend.baselines.SCAN`.
 
@@ -95,8 +94,8 @@ class IMCSwAV(HeadPeer):
 
     Notes
     -----
-    The original re-estimates batch normalisation on the test images before it predicts; ours
-    predicts with the statistics of training. Its rate falls in three steps; ours is constant.
+    The original re-estimates batch normalisation on the test images before predicting; this one
+    uses the training statistics. The original lowers the rate in three steps; here it is constant.
 
     Examples
     --------
@@ -144,9 +143,9 @@ class IMCSwAV(HeadPeer):
         )
 
     def _clustering(self, session: Session, views: list[Tensor], U: list[Tensor]) -> Tensor:
-        """The loss of the head over all ordered pairs of views, for each head.
+        """The loss of each head over all ordered pairs of views.
 
-        All views share one pass, so that batch normalisation sees them together.
+        All views go through the heads in one pass, so that batch normalisation sees all of them.
         """
         logits = session.model.heads(torch.cat(views))
         P = [part.softmax(-1) for part in logits.chunk(len(views), 1)]
@@ -156,7 +155,7 @@ class IMCSwAV(HeadPeer):
 
 
 class _Centres:
-    """Prototypes of embeddings: centres of k-means on the unit sphere, which stay."""
+    """Fixed prototypes of embeddings: the centres of k-means on the unit sphere."""
 
     def __init__(self, peer: IMCSwAV, session: Session, count: int) -> None:
         self.peer, self.session = peer, session
@@ -178,11 +177,11 @@ class _Centres:
         return self.peer._clustering(self.session, views, U)
 
     def after_step(self, step: int) -> None:
-        """Nothing moves."""
+        """Do nothing: the prototypes are fixed."""
 
 
 class _SwAV:
-    """SwAV goes on beside the head, which sees its features without passing a gradient back."""
+    """SwAV trains alongside the head, which uses its features without a gradient."""
 
     def __init__(self, peer: IMCSwAV, session: Session, count: int) -> None:
         self.peer, self.session = peer, session

@@ -1,4 +1,4 @@
-"""Terms that the losses of several methods share, one number for each head.
+"""Terms of losses shared by several methods, one number per head.
 
 Probabilities and their logarithms are (..., b, k); the leading dimension is that of the heads.
 """
@@ -36,10 +36,10 @@ def marginal_entropy(P: Tensor) -> Tensor:
 
 
 def class_contrast(P: Tensor, Q: Tensor, temperature: float = 1.0) -> Tensor:
-    """Cross entropy to the identity of the cosines between columns of P and columns of Q.
+    """Cross entropy between the cosines of columns of P and Q and the identity.
 
-    Column c of P is the profile of cluster c over the batch; among all columns of Q the one of
-    the same cluster is the right answer. A cluster without any mass has cosine zero with all.
+    Column c of P is the profile of cluster c over the batch; its positive among the columns of Q
+    is the same cluster. An empty cluster has cosine zero with all.
     """
     cosines = normalize(P, dim=-2).mT @ normalize(Q, dim=-2) / temperature
     return -cosines.log_softmax(-1).diagonal(dim1=-2, dim2=-1).mean(-1)

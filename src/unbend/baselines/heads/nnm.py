@@ -1,4 +1,4 @@
-"""NNM: SCAN with neighbours in the batch and in the whole set, and a contrast of clusters."""
+"""NNM: SCAN with neighbours from the batch and the whole set, and contrast between clusters."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = ["NNM", "matching_loss", "nnm_loss"]
 
 
 def matching_loss(log_p: Tensor, log_q: Tensor) -> Tensor:
-    """Consistency of pairs and contrast of clusters, both with weight one (..., m, k)."""
+    """Sum of the consistency of pairs and the contrast between clusters (..., m, k)."""
     return consistency(log_p, log_q) + class_contrast(log_p.exp(), log_q.exp())
 
 
@@ -32,13 +32,14 @@ def nnm_loss(
     stored: Tensor | None,
     balance: float,
 ) -> Tensor:
-    """NNM's loss from logarithms of probabilities (..., b, k).
+    """NNM's loss from log-probabilities (..., b, k).
 
-    Local: (anchor, its mined neighbour) and (its other view, its nearest in the batch). Global:
-    all four against the ``stored`` probabilities of the nearest sample of the whole set, which
-    are constant. Less λ times the entropy of the mean over both views.
+    The local part matches each anchor with its mined neighbour, and its other view with the
+    nearest sample of the batch. The global part matches all four with the ``stored``
+    probabilities of the nearest sample in the whole set, which are constant. λ times the entropy
+    of the mean over both views is subtracted.
 
-    The least value with c = log(1 + (k - 1)/e) is c - λ log k, or 2c - λ log k with ``stored``.
+    With c = log(1 + (k - 1)/e) the minimum is c - λ log k, or 2c - λ log k with ``stored``.
     """
     first, second = torch.cat([anchor, other], -2), torch.cat([neighbor, nearest], -2)
     loss = matching_loss(first, second) - balance * marginal_entropy(first.exp())
@@ -53,30 +54,30 @@ def nnm_loss(
 class NNM(HeadPeer):
     """Dang et al., "Nearest neighbor matching for deep clustering", CVPR 2021.
 
-    SCAN's neighbours, and two kinds more: the nearest sample of the batch, and the nearest of the
-    whole set, whose probabilities are looked up in a table that each epoch renews. Clusters are
+    Uses SCAN's neighbours and two more: the nearest sample of the batch, and the nearest of the
+    whole set, whose probabilities come from a table that is updated every epoch. Clusters are
     contrasted as in GCC.
 
-    On embeddings a sample has one view, and both kinds of neighbours are constants of the
-    embedding: what is left of the idea is a fixed 1-nearest-neighbour match beside SCAN's. On
-    images, with ``backbone``, the features move and the neighbours with them.
+    On embeddings a sample has one view and its neighbours never change, so all that is added to
+    SCAN is a fixed match with the nearest neighbour. On images, with ``backbone``, features and
+    neighbours change during training.
 
     Parameters
     ----------
     n_clusters : int, default=8
         k.
     n_heads : int, default=10
-        Heads trained side by side; published: 3, and 10 for ImageNet-50.
+        Number of heads, trained in parallel; published: 3, and 10 for ImageNet-50.
     n_neighbors : int, default=20
-        Mined neighbours, beside the sample itself.
+        Mined neighbours of a sample, not counting itself.
     balance : float, default=5
-        λ, weight of the entropy.
+        λ, the weight of the entropy.
     epochs : int, default=50
         Passes over the samples; published: 100.
     batch_size : int, default=512
-        It should hold all clusters many times.
+        A batch should hold many samples of every cluster.
     lr : float, optional
-        Of Adam; 3e-3 for heads on embeddings, 1e-4 for a whole network as published.
+        Learning rate of Adam; 3e-3 for heads on embeddings, 1e-4 for a whole network as published.
     consensus, backbone, device, random_state, verbose :
         As in :class:`~unbend.baselines.SCAN`.
 
@@ -87,10 +88,10 @@ class NNM(HeadPeer):
 
     Notes
     -----
-    The original keeps the checkpoint of best accuracy on the test labels; ours takes the last
-    epoch and the head of lowest loss. The released program fills the table from shuffled,
-    augmented samples and reads it by the number of the sample, so that the targets belong to
-    others; ours is filled in order from the samples as they are.
+    The original keeps the checkpoint with the best accuracy on the test labels; this one uses the
+    last epoch and the head with the lowest loss. The released program fills the table from
+    shuffled, augmented samples but reads it by sample index, so samples get the targets of others;
+    here it is filled in order from the original samples.
 
     Examples
     --------
@@ -147,14 +148,14 @@ class NNM(HeadPeer):
 
 
 class _Table:
-    """Logarithms of the probabilities of each sample's nearest other sample, of the last epoch."""
+    """Log-probabilities of each sample's nearest neighbour, from the previous epoch."""
 
     def __init__(self, session: Session, nearest: Tensor) -> None:
         self.session, self.nearest = session, nearest
         self.log_p: Tensor | None = None
 
     def renew(self, epoch: int) -> None:
-        """From the second epoch on."""
+        """Update the table; it stays empty in the first epoch."""
         if epoch == 0:
             return
         h = self.session.views.features()

@@ -12,7 +12,7 @@ __all__ = ["Pairs", "few_neighbors"]
 
 
 def few_neighbors(k: int, n: int) -> int:
-    """At most a twentieth of the samples: in few samples "near" is soon everybody.
+    """Limit k to a twentieth of n: with few samples, k neighbours would cover most of the data.
 
     >>> few_neighbors(50, 10_000), few_neighbors(50, 100)
     (50, 5)
@@ -26,13 +26,13 @@ class Pairs:
     Parameters
     ----------
     features : Tensor of shape (n, d)
-        Neighbours are those of smallest angle as seen from the mean, as in MLC.
+        Neighbours are those with the smallest angle as seen from the mean, as in MLC.
     k : int
-        How many; cut to a twentieth of the samples.
+        Number of neighbours, limited to a twentieth of the samples.
     generator : torch.Generator
         On the CPU.
     with_self : bool
-        Whether a sample is one of its own neighbours, beside the k others.
+        Whether a sample is one of its own neighbours, in addition to the k others.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""SCAN: a sample and its neighbours belong to one cluster."""
+"""SCAN: a sample and its neighbours belong to the same cluster."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from unbend.baselines.registry import peer
 
 __all__ = ["SCAN", "scan_loss"]
 
-_CHOOSING_NEIGHBORS = 5  # of the loss that a head is chosen by, as published
+_CHOOSING_NEIGHBORS = 5  # neighbours in the loss that selects a head, as published
 
 
 def scan_loss(log_p: Tensor, log_q: Tensor, balance: float) -> Tensor:
     """-mean log <p(x), p(y)> - λ H(mean p(x)) for anchors and their neighbours (..., b, k).
 
-    Eq. (2) of SCAN; the entropy is that of the anchors alone. The least value is -λ log k.
+    Eq. (2) of SCAN; the entropy is that of the anchors alone. The minimum is -λ log k.
     """
     return consistency(log_p, log_q) - balance * marginal_entropy(log_p.exp())
 
@@ -34,48 +34,48 @@ def scan_loss(log_p: Tensor, log_q: Tensor, balance: float) -> Tensor:
 class SCAN(HeadPeer):
     r"""Van Gansbeke et al., "SCAN: Learning to classify images without labels", ECCV 2020.
 
-    A head is trained so that a sample and one of its nearest neighbours get the same cluster with
-    confidence, and all clusters are used:
+    A head learns to assign a sample and one of its nearest neighbours to the same cluster with
+    confidence, and to use all clusters:
 
     .. math:: -\tfrac1b \sum_x \log \langle p(x), p(y)\rangle
               - λ\, H\bigl(\tfrac1b \sum_x p(x)\bigr)
 
-    On embeddings this is the published step for ImageNet: linear heads on a frozen backbone. On
-    images, with ``backbone``, the whole network is trained on augmented samples and neighbours, as
-    published for CIFAR, and self-labelling follows.
+    On embeddings this is the published setting for ImageNet: linear heads on a frozen backbone.
+    On images, with ``backbone``, the whole network is trained on augmented samples and neighbours,
+    followed by self-labelling, as published for CIFAR.
 
     Parameters
     ----------
     n_clusters : int, default=8
         k.
     n_heads : int, default=10
-        Heads trained side by side; published: 1, and 10 for ImageNet.
+        Number of heads, trained in parallel; published: 1, and 10 for ImageNet.
     n_neighbors : int, default=20
-        Neighbours of a sample, beside itself; 50 for ImageNet. At most a twentieth of the samples
-        are taken.
+        Neighbours of a sample, not counting itself; published: 50 for ImageNet. At most a
+        twentieth of the samples.
     balance : float, default=5
-        λ. Clusters of unequal sizes want less.
+        λ. Use less for clusters of unequal sizes.
     epochs : int, default=50
         Passes over the samples.
     batch_size : int, default=512
-        It should hold all clusters many times.
+        A batch should hold many samples of every cluster.
     lr : float, optional
-        Of Adam; 3e-3 for heads on embeddings, 1e-4 for a whole network as published.
+        Learning rate of Adam; 3e-3 for heads on embeddings, 1e-4 for a whole network as published.
     consensus : bool, default=False
-        Average the heads, each matched to the best one, instead of taking the best one.
+        Average all heads, matched to the best one, instead of using only the best one.
     self_label_epochs : int, optional
-        Passes of the last stage: cross entropy of strong views to the arg max of the sample itself
-        where its probability is above ``threshold``. 20 on images (published: 200), 0 on
-        embeddings, where it is a *surrogate*: there is no augmentation of an embedding, and a
-        point on the way to a neighbour stands for the strong view.
+        Passes of self-labelling: strong views learn the cluster of the original sample if its
+        probability is above ``threshold``. 20 on images (published: 200), 0 on embeddings. There
+        it is a *surrogate*: embeddings cannot be augmented, so a point between the sample and a
+        neighbour replaces the strong view.
     threshold : float, default=0.99
-        Of the last stage.
+        Probability required for self-labelling.
     backbone : path, optional
-        For images: an encoder that ``unbend pretrain`` wrote.
+        For images: an encoder written by ``unbend pretrain``.
     device : str, default="auto"
         ``"cpu"``, ``"cuda"``, ...
     random_state : int, RandomState or None, default=None
-        Seed of everything.
+        Seed of all randomness.
     verbose : int, default=0
         1 shows progress.
 
@@ -84,20 +84,20 @@ class SCAN(HeadPeer):
     labels_ : ndarray of shape (n,)
         Cluster of each sample, numbered by falling size.
     head_losses_ : ndarray of shape (n_heads,)
-        Loss by which the head was chosen, without labels.
+        Loss of each head, computed without labels; it selects the best one.
     best_head_ : int
-        The head of lowest loss.
+        The head with the lowest loss.
     history_ : list of dict
-        A row for each step.
+        One row per step.
 
     Notes
     -----
-    As published, the head is the one of lowest loss with λ = 1 over the five nearest neighbours;
-    here on all samples after the last epoch, there on the test images at every epoch. Where we
-    differ from the released program: Adam instead of SGD at rate 5 for heads on embeddings;
+    As published, the best head is the one with the lowest loss with λ = 1 over the five nearest
+    neighbours; here on all samples after the last epoch, there on the test images at every epoch.
+    Differences from the released program: Adam instead of SGD at rate 5 for heads on embeddings;
     images are augmented as in the preset for their size instead of by RandAugment and cutout; if
-    no sample passes the threshold, the last stage is left out with a warning instead of an error;
-    there is no moving average, which there scales each step by a thousandth.
+    no sample passes the threshold, self-labelling is skipped with a warning instead of an error;
+    there is no moving average, which in the original scales each step by a thousandth.
 
     Examples
     --------
@@ -162,7 +162,7 @@ class SCAN(HeadPeer):
 
     @torch.no_grad()
     def _chosen_by(self, session: Session, pairs: Pairs) -> Tensor:
-        """The loss with λ = 1 over the nearest neighbours, of all samples unvaried."""
+        """The loss of each head with λ = 1 over the nearest neighbours of all original samples."""
         log_p = session.probabilities().clamp_min(1e-30).log()
         near = pairs.neighbors[:, 1 : 1 + _CHOOSING_NEIGHBORS].T
         return torch.stack([scan_loss(log_p, log_p[:, rows], 1.0) for rows in near]).mean(0).cpu()

@@ -1,4 +1,4 @@
-"""Self-labelling: a confident sample teaches its own strong view."""
+"""Self-labelling: strong views learn the labels of confident samples."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ __all__ = ["confident_loss", "learn_from_self"]
 
 
 def confident_loss(log_p: Tensor, P: Tensor, threshold: float) -> Tensor:
-    """Cross entropy of strong views to the confident labels of the samples themselves, (H,).
+    """Cross entropy between strong views and the confident labels of their samples, (H,).
 
-    A sample counts where its largest probability is above the threshold. Classes weigh
-    n/count, over those that are present, so that none outweighs another; the loss is the
-    weighted mean. A head without any confident sample has loss zero.
+    A sample counts if its largest probability is above the threshold. Present classes are weighted
+    by the inverse of their counts, so that none dominates; the loss is the weighted mean. A head
+    without any confident sample has loss zero.
 
     Parameters
     ----------
     log_p : Tensor of shape (H, b, k)
-        Of the strong views.
+        Log-probabilities of the strong views.
     P : Tensor of shape (H, b, k)
         Probabilities of the samples; no gradient reaches them.
     threshold : float
@@ -48,14 +48,14 @@ def learn_from_self(
     batch_size: int,
     lr: float,
 ) -> None:
-    """Train with :func:`confident_loss`; left out with a warning where nobody is confident."""
+    """Train with :func:`confident_loss`; skip with a warning if no sample is confident."""
     views = session.views
     if isinstance(views, VectorViews):
         views.neighbors = neighbors
     if float(session.probabilities().max()) <= threshold:
         warnings.warn(
-            f"self-labelling is left out: no sample has a probability above {threshold:g}; "
-            "take a smaller `threshold`",
+            f"skipped self-labelling: no sample has a probability above {threshold:g}; "
+            "use a smaller `threshold`",
             UnbendWarning,
             stacklevel=5,
         )

@@ -1,4 +1,4 @@
-"""The training of heads: batches, an optimiser, a loss for each head, a record."""
+"""Train heads: batches, an optimiser, a loss for each head, and a history."""
 
 from __future__ import annotations
 
@@ -32,18 +32,18 @@ class HeadModel(nn.Module):
 
 
 class Session:
-    """What a method trains with.
+    """The state that a method trains with.
 
     Attributes
     ----------
     model : HeadModel
-        Trunk and heads; a method may put other heads in their place.
+        Trunk and heads; a method may replace the heads.
     views : Views
-        What the heads see of samples.
+        The inputs of the heads.
     generator : torch.Generator
         The only source of randomness.
     history : list of dict
-        A row for each step.
+        One row per step.
     """
 
     def __init__(
@@ -59,7 +59,7 @@ class Session:
 
     @property
     def on_images(self) -> bool:
-        """Whether the samples are images, seen by a backbone."""
+        """Whether the samples are images that pass a backbone."""
         return self.model.trunk.config is not None
 
     def new_heads(self, spec: HeadSpec) -> HeadStack:
@@ -67,13 +67,13 @@ class Session:
         return HeadStack(spec, self.generator).to(self.views.samples.device)
 
     def log_p(self, h: Tensor) -> Tensor:
-        """Logarithms of the heads' probabilities (H, b, k) for features (b, d)."""
+        """Log-probabilities (H, b, k) of all heads for features (b, d)."""
         log_p: Tensor = self.model.heads(h).log_softmax(-1)
         return log_p
 
     @torch.no_grad()
     def probabilities(self, h: Tensor | None = None) -> Tensor:
-        """Probabilities (H, n, k) for features, by default those of all samples unvaried."""
+        """Probabilities (H, n, k) for features, by default those of all original samples."""
         h = self.views.features() if h is None else h
         heads = self.model.heads
         training = heads.training
@@ -101,10 +101,10 @@ class Session:
     ) -> Tensor:
         """Train with Adam and return each head's mean loss over the last epoch, (H,).
 
-        ``compute(index, step)`` gives the loss of each head for the samples at ``index``; heads
-        share no parameters, so their sum is minimised. Epochs of a few embeddings are too
-        short to get anywhere: they get at least ``min_steps`` steps. ``samples`` limits training
-        to some of them; ``lr_factor(step, total)`` scales the rate.
+        ``compute(index, step)`` returns the loss of each head for the samples at ``index``; heads
+        share no parameters, so their sum is minimised. With few embeddings the epochs are short,
+        so there are at least ``min_steps`` steps. ``samples`` limits training to a subset;
+        ``lr_factor(step, total)`` scales the rate.
         """
         count = len(self.views) if samples is None else len(samples)
         batches = Batches(count, batch_size, self.generator)
@@ -136,7 +136,7 @@ class Session:
         loss = float(losses.detach().mean())
         if loss != loss or abs(loss) == float("inf"):
             raise FloatingPointError(
-                f"the loss of {stage} became {loss} at step {step}; take a smaller `lr`"
+                f"the loss of {stage} became {loss} at step {step}; use a smaller `lr`"
             )
         self.history.append({"stage": stage, "step": step, "loss": loss})
         self.progress(Tick(stage, step + 1, total, {"loss": loss}))

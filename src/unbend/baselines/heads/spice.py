@@ -1,4 +1,4 @@
-"""SPICE: balanced pseudo-labels from prototypes, then learning from the reliable ones."""
+"""SPICE: balanced pseudo-labels from prototypes, then training on the reliable ones."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ from unbend.samples import nearest_neighbors
 __all__ = ["SPICE", "double_softmax_loss", "fixmatch_loss", "prototype_labels", "reliable"]
 
 _META_BATCH = 5000  # samples that share prototypes, as published
-_CENTRE_SHARE = 0.5  # of a cluster's fair share that makes its prototype, as published
+_CENTRE_SHARE = 0.5  # fraction of n/k samples that define a prototype, as published
 _LABELLED, _RATIO, _EMA = 64, 7, 0.999  # of FixMatch, as published
 
 
 def prototype_labels(P: Tensor, Z: Tensor) -> Tensor:
     """Balanced pseudo-labels (H, m, k), zero or one, of m samples.
 
-    The prototype of a cluster is the mean of the m/(2k) unit vectors of highest probability; the
-    m/k samples nearest to it get its label. All clusters are of one size; a sample may have
-    several labels, or none.
+    The prototype of a cluster is the mean of its m/(2k) most probable unit vectors; the m/k
+    samples nearest to it get its label. All clusters have the same size; a sample may have several
+    labels, or none.
 
     Parameters
     ----------
@@ -50,10 +50,10 @@ def prototype_labels(P: Tensor, Z: Tensor) -> Tensor:
 
 
 def double_softmax_loss(P: Tensor, labels: Tensor) -> Tensor:
-    """Cross entropy of softmax(P) to labels (H, b, k), where P are probabilities already.
+    """Cross entropy between softmax(P) and labels (H, b, k), where P already are probabilities.
 
-    The second softmax is part of the method: it bounds the loss of a certain and right answer
-    away from zero, at log(1 + (k - 1)/e), and so smooths the labels.
+    The second softmax is part of the method: the loss of a correct and certain answer is
+    log(1 + (k - 1)/e) instead of zero, which smooths the labels.
     """
     total = labels.sum((-2, -1)).clamp_min(1)
     return -(labels * P.log_softmax(-1)).sum((-2, -1)) / total
@@ -66,11 +66,11 @@ def reliable(
     threshold: float,
     generator: torch.Generator,
 ) -> Tensor:
-    """Indices of samples whose label can be trusted, as many of each cluster.
+    """Indices of samples with reliable labels, equally many of each cluster.
 
-    A sample counts if its probability is above ``threshold`` and at least a share ``agreement``
-    of its neighbours (n, j), itself among them, have its label. Every cluster is then cut at
-    random to the size of the smallest, so an empty one leaves none.
+    A sample is reliable if its probability is above ``threshold`` and at least a fraction
+    ``agreement`` of its neighbours, including itself, have its label. Every cluster is then
+    reduced at random to the size of the smallest, so one empty cluster leaves nothing.
 
     Parameters
     ----------
@@ -92,10 +92,10 @@ def reliable(
 def fixmatch_loss(
     labelled: Tensor, labels: Tensor, weak: Tensor, strong: Tensor, threshold: float
 ) -> Tensor:
-    """FixMatch from logarithms of probabilities (H, b, k).
+    """FixMatch from log-probabilities (H, b, k).
 
-    Cross entropy of labelled samples, and of strong views to the arg max of the weak ones where
-    its probability is above the threshold, as a mean over all unlabelled samples.
+    The cross entropy of labelled samples, plus that of strong views with the arg max of the weak
+    ones as label if its probability is above the threshold, averaged over all unlabelled samples.
     """
     supervised = -(labels * labelled).sum(-1).mean(-1)
     confidence, found = weak.detach().exp().max(-1)
@@ -104,45 +104,45 @@ def fixmatch_loss(
     return supervised - (sure * (target * strong).sum(-1)).mean(-1)
 
 
-@peer("spice", "balanced pseudo-labels of prototypes", year=2022)
+@peer("spice", "balanced pseudo-labels from prototypes", year=2022)
 @dataclass(eq=False, repr=False, kw_only=True)
 class SPICE(HeadPeer):
     """Niu et al., "SPICE: Semantic pseudo-labeling for image clustering", IEEE TIP 2022.
 
-    Three steps after stage 1. SPICE-Self: each cluster's most probable samples make a prototype,
-    the samples nearest to it get its label, and heads learn these balanced labels. Reliable
-    labels: samples whose neighbours agree with them. SPICE-Semi: a classifier learns from those
-    and, where it is confident, from all others (FixMatch).
+    Three steps follow stage 1. In SPICE-Self, the most probable samples of each cluster define a
+    prototype, the samples nearest to it get its label, and heads learn these balanced labels.
+    Then samples whose neighbours have the same label are selected as reliable. In SPICE-Semi, a
+    classifier learns from those and, if it is confident, from all others (FixMatch).
 
     On images, with ``backbone``, heads learn from augmented images through the frozen backbone,
-    and the last step trains a network of the backbone's kind from scratch, as published. On
-    embeddings the first two steps are as published with one view; the last is a *surrogate*: a
-    new head on the embeddings, where a point on the way to a neighbour stands for the strong view.
+    and the last step trains a network of the same architecture from scratch, as published. On
+    embeddings the first two steps are as published, with one view. The last is a *surrogate*: it
+    trains a new head, and a point between the sample and a neighbour replaces the strong view.
 
     Parameters
     ----------
     n_clusters : int, default=8
-        k. Clusters are taken to be of one size.
+        k. The method assumes clusters of equal size.
     n_heads : int, default=3
         Published: 10.
     hidden : int, default=256
         Width of the hidden layer; published: 512.
     epochs : int, default=10
-        Renewals of the pseudo-labels; published: 100, 30 for CIFAR-10.
+        How often the pseudo-labels are updated; published: 100, 30 for CIFAR-10.
     passes : int, default=4
-        Over the samples between two renewals; published: 8.
+        Passes over the samples between two updates; published: 8.
     batch_size : int, default=256
         Published: 128.
     lr : float, default=1e-3
-        Of Adam; published: 5e-3 on unit vectors.
+        Learning rate of Adam; published: 5e-3 on unit vectors.
     n_neighbors : int, default=100
-        Whose agreement makes a label reliable; at most half of a cluster's fair share.
+        Neighbours that must agree for a label to be reliable; at most n/(2k).
     agreement : float, default=0.9
-        Share of them; published: 0.99 for CIFAR-10.
+        Fraction of them that must agree; published: 0.99 for CIFAR-10.
     threshold : float, default=0.95
-        Probability of a reliable label and of FixMatch's own; published: 0.99 and 0.95.
+        Probability required of reliable labels and in FixMatch; published: 0.99 and 0.95.
     semi_epochs : int, default=10
-        Of the last step; 0 leaves it out (SPICE-Self). Published: 2²⁰ steps.
+        Epochs of the last step; 0 skips it (SPICE-Self). Published: 2²⁰ steps.
     consensus, backbone, device, random_state, verbose :
         As in :class:`~unbend.baselines.SCAN`.
 
@@ -155,11 +155,11 @@ class SPICE(HeadPeer):
 
     Notes
     -----
-    The original takes the head, and for CIFAR-10 and ImageNet-Dogs also the checkpoint that the
-    reliable labels come from, by the true labels; ours takes the head of lowest loss in the last
-    epoch. Its backbone is frozen but in training mode, so that batch normalisation drifts; ours
-    is in evaluation mode. If a cluster has no reliable sample, the last step is left out with a
-    warning.
+    The original uses the true labels to select the head and, for CIFAR-10 and ImageNet-Dogs, the
+    checkpoint behind the reliable labels; this one uses the head with the lowest loss in the last
+    epoch. The original's backbone is frozen but in training mode, so that batch normalisation
+    drifts; here it is in evaluation mode. If a cluster has no reliable sample, the last step is
+    skipped with a warning.
 
     Examples
     --------
@@ -198,7 +198,7 @@ class SPICE(HeadPeer):
             return losses
         if not len(chosen):
             warnings.warn(
-                "SPICE's last step is left out: a cluster has no reliable sample; take a smaller "
+                "skipped the last step of SPICE: a cluster has no reliable sample; use a smaller "
                 "`agreement` or `threshold`",
                 UnbendWarning,
                 stacklevel=4,
@@ -207,7 +207,7 @@ class SPICE(HeadPeer):
         return self._semi_train(session, chosen, P.argmax(1), neighbors)
 
     def _self_train(self, session: Session, Z: Tensor) -> Tensor:
-        """SPICE-Self: heads learn the labels of their prototypes."""
+        """SPICE-Self: train the heads on the labels of their prototypes."""
         views = session.views
         session.model.trunk.eval().requires_grad_(False)
         losses = torch.zeros(self.n_heads)
@@ -240,7 +240,7 @@ class SPICE(HeadPeer):
     def _semi_train(
         self, session: Session, chosen: Tensor, labels: Tensor, neighbors: Tensor
     ) -> Tensor:
-        """SPICE-Semi: FixMatch from scratch, on images; a new head, on embeddings."""
+        """SPICE-Semi: FixMatch with a new network on images, with a new head on embeddings."""
         views = _fresh_views(session)
         spec = HeadSpec(1, views.trunk.out_features, self.n_clusters, (self.hidden,))
         session.model = HeadModel(views.trunk, session.new_heads(spec))
@@ -259,7 +259,7 @@ class SPICE(HeadPeer):
             return fixmatch_loss(parts[0], target[known], parts[1], parts[2], self.threshold)
 
         def after_step(step: int) -> None:
-            # A run shorter than the average's memory would keep its random start.
+            # With a constant momentum, a short run would stay near its random start.
             average.follow(min(_EMA, (step + 1) / (step + 10)), session.model)
 
         session.model.train()
@@ -277,7 +277,7 @@ class SPICE(HeadPeer):
 
 
 def _fresh_views(session: Session) -> Any:
-    """The same samples for a trunk that is not trained yet; embeddings keep theirs."""
+    """The same samples with an untrained trunk; embeddings keep theirs."""
     views, config = session.views, session.model.trunk.config
     if not isinstance(views, ImageViews) or config is None:
         return views
@@ -290,7 +290,7 @@ def _fresh_views(session: Session) -> Any:
 
 @torch.no_grad()
 def _take_average(model: HeadModel, average: Follower) -> None:
-    """Weights of the moving average; batch normalisation keeps what the model has measured."""
+    """Load the weights of the moving average; keep the model's batch statistics."""
     followed = copy.deepcopy(average.chain[0])
     for own, theirs in zip(model.parameters(), followed.parameters(), strict=True):
         own.copy_(theirs)

@@ -1,4 +1,4 @@
-"""Several independent heads trained at once: every layer is one batched product."""
+"""Several independent heads trained in parallel: every layer is one batched product."""
 
 from __future__ import annotations
 
@@ -49,8 +49,8 @@ class StackedLinear(nn.Module):
     ) -> None:
         super().__init__()
         bound = 1 / math.sqrt(n_in)  # torch's default for one such layer
-        # Heads are the middle dimension: then a batch that all share is one plain product, which
-        # for narrow heads takes an eighth of the time of a batched one.
+        # With the heads as the middle dimension, a batch shared by all heads needs one plain
+        # product. For narrow heads this is eight times faster than a batched product.
         self.weight, self.bias = (
             nn.Parameter(torch.rand(shape, generator=generator).mul_(2).sub_(1).mul_(bound))
             for shape in ((n_in, n_heads, n_out), (n_heads, 1, n_out))
@@ -65,7 +65,7 @@ class StackedLinear(nn.Module):
 
 
 class StackedCosine(nn.Module):
-    """H linear maps of unit vectors, each column of unit length times a gain that is learned."""
+    """H linear maps of unit vectors, with unit columns times learned gains."""
 
     def __init__(
         self, n_heads: int, n_in: int, n_out: int, generator: torch.Generator | None = None
@@ -95,7 +95,7 @@ class StackedNorm(nn.Module):
 
 
 class HeadStack(nn.Module):
-    """H heads of one shape; logits (H, b, n_out) of vectors (b, n_in).
+    """H heads of equal shape; maps vectors (b, n_in) to logits (H, b, n_out).
 
     >>> stack = HeadStack(HeadSpec(3, 5, 2, hidden=(4,)))
     >>> stack(torch.ones(7, 5)).shape

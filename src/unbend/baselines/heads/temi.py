@@ -1,4 +1,4 @@
-"""TEMI: pointwise mutual information of neighbours, with a teacher for every head."""
+"""TEMI: maximise the pointwise mutual information of neighbours, with a teacher per head."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _PRIOR_MOMENTUM = 0.9  # of the teacher's mean probabilities, as published
 
 
 def pair_weights(q_x: Tensor, q_y: Tensor) -> Tensor:
-    """Probability, averaged over all teachers, that a pair is in one cluster, (b,).
+    """Probability, averaged over all teachers, that a pair shares a cluster, (b,).
 
     The mean over heads of Σ_c q(c|x) q(c|y); probabilities (H, b, k), no gradient.
     """
@@ -57,7 +57,7 @@ class TEMI(HeadPeer):
     Made for embeddings of a frozen encoder. Each head has a student and a teacher, the moving
     average of the student. The loss maximises the pointwise mutual information of a student with
     the teacher of a neighbour. A pair is weighted by the probability, averaged over all teachers,
-    that it is in one cluster. Dividing by the prior of each cluster balances them.
+    that it shares a cluster. Dividing by the prior of each cluster balances them.
 
     Parameters
     ----------
@@ -66,13 +66,13 @@ class TEMI(HeadPeer):
     n_heads : int, default=4
         Published: 50 (16 in the example of its program). Time grows with them.
     n_neighbors : int, default=25
-        Published: 50, and 25 for over-clustering. At most a twentieth of the samples are taken.
+        Published: 50, and 25 for over-clustering. At most a twentieth of the samples.
     beta : float, default=0.6
         With 1, some clusters tend to stay empty; smaller values use all of them.
     temperature : float, default=0.1
-        Of both softmaxes.
+        Temperature of both softmaxes.
     momentum : float, default=0.98
-        Of the teachers. Published: 0.996, for many more steps.
+        Momentum of the teachers. Published: 0.996, for many more steps.
     hidden : int, default=256
         Width of the hidden layer; a second has half of it. Published: 512.
     epochs : int, default=30
@@ -80,7 +80,8 @@ class TEMI(HeadPeer):
     batch_size : int, default=256
         Published: 1024. A smaller batch gives more steps; use more for hundreds of clusters.
     lr : float, default=3e-3
-        Of Adam, after a rise over a fifth of the steps. Published: 4e-4, for many more steps.
+        Rate of Adam, after a warm-up over a fifth of the steps. Published: 4e-4, for many more
+        steps.
     consensus, device, random_state, verbose :
         As in :class:`~unbend.baselines.SCAN`.
 

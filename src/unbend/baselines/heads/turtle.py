@@ -28,8 +28,8 @@ from unbend.samples import Batches, Scaling, check_samples, prepare
 
 __all__ = ["TURTLE", "fit_classifiers", "outer_loss", "soft_labels"]
 
-# Adam moves each weight by the rate, hence logits in proportion to the width. The published rates
-# are for spaces of about this width; others get theirs in inverse proportion.
+# Adam moves each weight by about the rate, so logits move in proportion to the width. The published
+# rates are for spaces of this width; for others the rate is scaled inversely.
 _WIDTH, _RATE = 1536, 1e-3
 
 
@@ -57,8 +57,8 @@ def fit_classifiers(
 ) -> list[Tensor]:
     """A few steps of Adam on the cross entropy of linear classifiers to soft labels.
 
-    The gradient of the cross entropy is Zᵀ(softmax(ZW) - target)/b; it is written out, because
-    ten steps of it are most of the time of TURTLE. The last column of a space is one.
+    The gradient of the cross entropy, Zᵀ(softmax(ZW) - target)/b, is written out because these
+    steps dominate the running time of TURTLE. The last column of a space is one.
     """
     optimizer = Adam([{"params": [W], "lr": r} for W, r in zip(weights, rates, strict=True)])
     for _ in range(steps):

@@ -45,7 +45,7 @@ class Views:
 
     @torch.no_grad()
     def features(self, index: Tensor | None = None, batch_size: int = 1024) -> Tensor:
-        """Features h of the samples at ``index``, or of all, unvaried and without gradient."""
+        """Features h of the samples at ``index``, or of all, not augmented and without gradient."""
         chosen = self.samples if index is None else self.samples[index.to(self.samples.device)]
         training = self.trunk.training
         self.trunk.eval()
@@ -76,7 +76,7 @@ class VectorViews(Views):
     def __init__(self, trunk: Trunk, samples: Tensor, generator: torch.Generator) -> None:
         super().__init__(trunk, samples, generator)
         self.h = self.features()
-        self.neighbors: Tensor | None = None  # set by who needs strong views
+        self.neighbors: Tensor | None = None  # must be set before strong views are drawn
 
     def seen(self, index: Tensor) -> Tensor:
         return self.h[index.to(self.h.device)]
