@@ -1,4 +1,4 @@
-"""Results of long work kept on disk, so that experiments share it."""
+"""Cache slow results on disk, so that experiments share them."""
 
 from __future__ import annotations
 
@@ -24,20 +24,20 @@ def remember(
     cached: bool = True,
     rooms: tuple[str, ...] = ALGORITHM,
 ) -> Arrays:
-    """Named arrays of ``compute()``, or what it returned for this key before.
+    """Return the named arrays of ``compute()``, from the cache if possible.
 
     Parameters
     ----------
     kind : str
         Folder within the cache.
     key : JSON value
-        Everything the result depends on, beside the code of ``rooms``.
+        Everything the result depends on, apart from the code of ``rooms``.
     compute : callable
         Does the work.
     cached : bool
-        False always does the work and keeps nothing.
+        False always does the work and stores nothing.
     rooms : tuple of str
-        Parts of the package whose source the result depends on; other source, another key.
+        Parts of the package whose source the result depends on; it is part of the key.
     """
     if not cached:
         return compute()

@@ -77,9 +77,8 @@ def run(
 ) -> Table:
     """Table of all methods over seeds; data sets are cut to their first ``n_samples``.
 
-    Where ``seeds`` are not given, each data set has as many as ``SEEDS`` says.
-
-    Every method, data set and seed is kept when it is done, so that a second call goes on.
+    If ``seeds`` is None, each data set has the number of seeds in ``SEEDS``. The result of every
+    method, data set and seed is cached, so that a second call continues.
     """
     columns, cells = ["features"], {name: [_title(name)] for name in ("pixels", *methods)}
     caption = []
@@ -109,7 +108,7 @@ def run(
 
 
 def kept_score(samples: Tensor, data: NamedSet, config: Config, method: str, seed: int) -> Score:
-    """:func:`score`, or what it found before."""
+    """:func:`score`, from the cache if it was computed before."""
 
     def work() -> Arrays:
         return {"score": np.array(score(samples, data, config, method, seed))}

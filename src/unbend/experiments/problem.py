@@ -29,8 +29,8 @@ SCALES = ("small", "full")
 _LABELS = ("y", "label", "labels", "class", "target")
 SMALL_N = 2000  # samples of larger sets that the scale "small" takes
 
-# The paper's stage 2, made shorter: its tables are about what that does to the features. The
-# presets for small data stop much earlier, which labels more accurately and changes less.
+# A shortened version of the paper's stage 2, whose effect on the features the tables measure. The
+# presets for small data stop much earlier, which gives better labels but changes features less.
 PAPER_STAGE2 = {
     "stage2.epochs": 30,
     "stage2.min_steps": 50,
@@ -63,7 +63,7 @@ class Problem:
 
     @property
     def eta(self) -> float:
-        """The one of the settings, or a typical one where it is calibrated."""
+        """Eta of the settings, or a typical value if it is calibrated."""
         eta = self.config.stage2.eta
         return eta_for(self.k) if eta == "auto" else float(eta)
 

@@ -131,7 +131,7 @@ def stage2(
     If both stages have the same seed, the result is bit-equal to :class:`unbend.MLC` with it.
     ``observe(epoch, network)`` is called before the first epoch and after every one. Without
     ``first`` all of Algorithm 1 runs, with the stage 1 of the problem's settings. ``cached`` says
-    whether neighbours found before may be used.
+    whether cached neighbours may be used.
     """
     config, start = problem.config, time.perf_counter()
     generator = torch.Generator().manual_seed(seed)

@@ -38,8 +38,8 @@ from unbend.samples.encoded_views import CachedViews, LiveViews, augmented, poli
 __all__ = ["ViewRunner", "Mode", "run"]
 
 ENCODERS = {"small": "lite0@64", "full": "lite2"}
-# The preset's weight of invariance is for neighbours, which differ little. Copies under the paper's
-# augmentation differ much, and of neighbours more so: with that weight all features become one.
+# The preset's invariance weight is for neighbours, which differ little. Augmented copies differ
+# much more, those of neighbours most: with that weight the features would collapse.
 LAMBDA = {"pretrain.invariance": Stage1Config().invariance}
 _PART = 512  # images augmented at a time
 
@@ -248,7 +248,7 @@ class ViewRunner:
 
 
 class _Clock:
-    """Seconds of processor time spent inside."""
+    """Measures the processor time spent inside the context."""
 
     def __init__(self) -> None:
         self.seconds = 0.0
@@ -273,7 +273,7 @@ class _InTurn(ViewSampler):
 
 
 class _Makers:
-    """Makes the views for :func:`begin`, and changes them at the end of stage 1."""
+    """Creates the views for :func:`begin`, and switches them at the end of stage 1."""
 
     def __init__(self, first: Callable[..., ViewSampler], second: Callable[..., ViewSampler]):
         self.first, self.second = first, second
@@ -284,6 +284,6 @@ class _Makers:
         return self.views
 
     def change(self, tick: Tick) -> None:
-        """The callback that takes the other views when stage 2 begins."""
+        """Callback that switches to the other views when stage 2 begins."""
         if (tick.stage, tick.done) == ("stage 2", 0):
             self.views.now = self.views.later

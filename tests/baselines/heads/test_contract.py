@@ -24,7 +24,7 @@ QUICK = {
 
 
 @parametrize_with_checks([cls(**QUICK[cls]) for cls in CLASSES])
-@pytest.mark.filterwarnings("ignore:SPICE's last step")
+@pytest.mark.filterwarnings("ignore:skipped the last step of SPICE")
 def test_scikit_learn_contract(estimator, check):
     check(estimator)
 

@@ -73,7 +73,7 @@ def backbone(digits, tmp_path_factory):
 
 
 @pytest.mark.parametrize("cls", list(SHORT))
-@pytest.mark.filterwarnings("ignore:SPICE's last step")
+@pytest.mark.filterwarnings("ignore:skipped the last step of SPICE")
 @pytest.mark.filterwarnings("ignore:skipped self-labelling")
 def test_images_are_clustered_from_a_saved_backbone(cls, digits, backbone, tmp_path):
     """Far above chance (a third) on three digits; new images, disk and seeds as for vectors."""

@@ -50,7 +50,7 @@ class Cell:
 class CellResult:
     """The result of a cell; if it failed, ``scores`` is None and ``reason`` says why.
 
-    ``limit`` is the time that a cell was given that did not finish in it.
+    ``limit`` is the time limit of a cell that did not finish.
     """
 
     scores: Scores | None
@@ -61,7 +61,7 @@ class CellResult:
     limit: float | None = None
 
     def holds(self, timeout: float | None) -> bool:
-        """Whether another run could tell nothing new: it succeeded, or had as much time before."""
+        """Whether running it again is pointless: it succeeded, or had at least as much time."""
         if self.scores is not None:
             return True
         return self.limit is not None and timeout is not None and timeout <= self.limit

@@ -29,7 +29,7 @@ def run(
     out: Path | None = None,
     verbose: bool = True,
 ) -> Table:
-    """Each part of Algorithm 1 left out in turn; stage 1 is shared by seed."""
+    """Remove each part of Algorithm 1 in turn; all variants of a seed share stage 1."""
     problem = open_problem(data, encoder, checkpoint, scale=scale)
     each = seeds_of(seeds, 5, 3, scale)
     with show_progress(verbose) as progress:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 __all__ = ["docstring_vectors", "read_docstrings"]
 
-# Tests, what is installed beside the library, and what newer versions of Python no longer have.
+# Tests, installed packages, and modules that newer versions of Python no longer have.
 _LEFT_OUT = {"site-packages", "dist-packages", "test", "tests", "idlelib", "distutils", "lib2to3"}
 
 

@@ -45,14 +45,14 @@ COLUMNS = (
 
 @dataclass(frozen=True)
 class Folder:
-    """Photographs (n, 3, h, w) and the classes they are of, which only scores may see."""
+    """Photographs (n, 3, h, w) and their classes, which are only used for scoring."""
 
     images: NDArray[np.uint8]
     y: NDArray[np.int64]
 
 
 def run(*, list: str = "development", out: Path | None = None, verbose: bool = True) -> Table:
-    """Cluster the folders of a list; a folder that was clustered before is not done again.
+    """Cluster the folders of a list; finished folders are not clustered again.
 
     ``development`` draws from the training photographs, ``test`` from the test photographs.
     """

@@ -1,4 +1,4 @@
-"""The critical-difference diagram: mean ranks on a line, and which of them could be chance."""
+"""The critical-difference diagram: mean ranks on a line, and which differences are significant."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ def load_problem(which: str, name: str) -> Labelled:
 
 
 def problem_names(which: str, chosen: Sequence[str] = ()) -> list[str]:
-    """Names of the chosen problems of a list, by default of all; unknown ones are refused."""
+    """Names of the chosen problems of a list, by default all; raise for unknown names."""
     if which not in LISTS:
         raise ValueError(f"`list` must be one of {', '.join(LISTS)}, got {which!r}")
     for name in chosen:
@@ -72,7 +72,7 @@ def _photographs(split: str, encoder: str, first: int = 0, last: int | None = No
 
 
 def _table(name: str) -> Labelled:
-    """A small set that ``make data`` took out of a package."""
+    """A small set that ``make data`` extracted from a package."""
     path = default_data_dir() / "tables" / f"{name}.npz"
     if not path.is_file():
         raise FileNotFoundError(

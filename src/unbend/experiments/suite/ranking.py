@@ -1,7 +1,7 @@
 """Methods ranked over problems, after Demšar (2006).
 
-Rows of a score matrix are problems, columns are methods; more is better, and NaN stands for a
-method that did not finish. It shares the last ranks of that problem.
+Rows of a score matrix are problems and columns are methods; higher is better. NaN marks a method
+that did not finish; such methods share the last ranks of that problem.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ __all__ = ["Ranking", "critical_difference", "groups", "rank_methods"]
 
 @dataclass(frozen=True)
 class Ranking:
-    """Ranks on each problem (1 is best), their means, first places, and what could be chance."""
+    """Ranks on each problem (1 is best), their means, first places, and significance."""
 
     methods: list[str]
     ranks: NDArray[np.float64]
@@ -49,7 +49,7 @@ def rank_methods(methods: list[str], scores: ArrayLike) -> Ranking:
 
 
 def critical_difference(n_methods: int, n_problems: int, alpha: float = 0.05) -> float:
-    """Least difference of two mean ranks that Nemenyi's test takes for real.
+    """Smallest difference between two mean ranks that Nemenyi's test finds significant.
 
     CD = q sqrt(k (k + 1) / (6 N)) for k methods on N problems, with q the quantile of the
     studentized range divided by sqrt(2).
@@ -81,7 +81,7 @@ def groups(mean_ranks: ArrayLike, difference: float) -> list[tuple[int, int]]:
 
 
 def _friedman(ranks: NDArray[np.float64]) -> float:
-    """Probability of such different mean ranks if all methods were alike; NaN for too few."""
+    """p-value of the Friedman test that all methods perform equally; NaN for too few."""
     if ranks.shape[0] < 2 or ranks.shape[1] < 3 or np.ptp(ranks) == 0:
         return float("nan")
     return float(friedmanchisquare(*ranks.T).pvalue)

@@ -1,8 +1,8 @@
 """All methods on a fixed list of problems: scores, mean ranks, first places, seconds.
 
-The list "development" is for choosing constants, the list "test" for reporting: it is run once
-per seed when all constants are fixed. Every cell runs in a process of its own and is kept, so a
-run goes on where an earlier one stopped.
+The list "development" is for choosing constants. The list "test" is for reporting: it is run once
+per seed when all constants are fixed. Every cell runs in its own process and its result is
+stored, so a run continues where an earlier one stopped.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def run(
 ) -> Table:
     """Run the methods on the problems of a list; returns the table over all of them.
 
-    The scores on each problem are written beside it, and so is a picture of the mean ranks.
+    A table of the scores on each problem and a picture of the mean ranks are written as well.
 
     Parameters
     ----------
@@ -77,7 +77,7 @@ def run(
 
 
 def time_limit(mlc: Sequence[CellResult]) -> float:
-    """Seconds for a peer: five times MLC's mean, and two minutes at least."""
+    """Seconds for a peer: five times MLC's mean, but at least two minutes."""
     seconds = [outcome.seconds for outcome in mlc if outcome.scores is not None]
     return max(LEAST, float(np.ceil(FACTOR * np.mean(seconds)))) if seconds else MOST
 
@@ -108,7 +108,7 @@ class _Ticks:
 def _run_methods(
     samples: Dataset, methods: Sequence[MethodSpec], seeds: range, cells: Path, ticks: _Ticks
 ) -> dict[str, Sequence[CellResult]]:
-    """The outcomes of each method; MLC goes first, because its time limits the others."""
+    """The outcomes of each method; MLC runs first, because its time sets the others' limit."""
     found: dict[str, Sequence[CellResult]] = {}
     for spec in sorted(methods, key=lambda spec: spec.text != "mlc"):
         limit = MOST if spec.name == "mlc" else time_limit(found.get("mlc", ()))
@@ -116,7 +116,7 @@ def _run_methods(
         for seed in seeds:
             late = outcomes and outcomes[-1].limit is not None
             cell = Cell(spec.name, spec.params, seed, samples.n_classes)
-            # Where one seed takes too long, the others would only waste the same time.
+            # If one seed takes too long, so would the others.
             outcomes.append(outcomes[-1] if late else run_cell(cell, samples, cells, limit))
             ticks()
         found[spec.text] = outcomes

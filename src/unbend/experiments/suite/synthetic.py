@@ -25,11 +25,11 @@ def subspaces(k: int, *, dim: int = 3, ambient: int = 64, most: int = 300) -> La
 
 
 def shared_subspaces(k: int = 30, *, dim: int = 9, each: int = 40, ambient: int = 256) -> Labelled:
-    """Subspaces with much in common and few strong directions, as faces under light have.
+    """Similar subspaces with few strong directions, like faces under changing light.
 
-    Each basis is a common one plus its own part of 0.4 times the length, and the coefficient of
-    direction i is scaled by 1 / i. Centroids of the classes are then alike, and the strongest
-    directions are those of light, not of identity.
+    Each basis is the sum of a common one and an individual part of 0.4 times the length, and the
+    coefficient of direction i is scaled by 1 / i. The centroids of the classes are then similar,
+    and the strongest directions are shared by all of them.
     """
     rng = np.random.default_rng(2)
     common = rng.standard_normal((ambient, dim))
@@ -46,9 +46,9 @@ def faces_under_light(
 ) -> Labelled:
     """Matte surfaces, rendered with the light from random directions: max(0, normal · light).
 
-    Most light is from the front. All share a dome, each has bumps and a colouring of its own.
-    Images of one surface lie close to a subspace of nine dimensions; most of the difference
-    between images is the light.
+    Most light comes from the front. All surfaces share a dome; each has its own bumps and colours.
+    Images of one surface lie close to a nine-dimensional subspace. Most of the difference between
+    images is due to the light.
     """
     rng = np.random.default_rng(3)
     grid = np.linspace(-1, 1, side)

@@ -145,7 +145,7 @@ def _cells(outcomes: Sequence[CellResult], ranks: Sequence[str]) -> list[str]:
 
 
 def _shown(value: float, digits: int) -> str:
-    """A number; nothing where a method did not finish everywhere."""
+    """A number, or nothing if a method did not finish on all problems."""
     return "" if np.isnan(value) else f"{value:.{digits}f}"
 
 
@@ -172,7 +172,7 @@ def _test(what: str, ranking: Ranking) -> str:
 
 
 def _about_mlc(results: Results) -> list[str]:
-    """Where MLC is worst beside k-means, and where its seeds agree least."""
+    """Where MLC does worst compared with k-means, and where its seeds agree least."""
     notes, own = [], results.methods.index("mlc")
     names = [samples.name for samples in results.problems]
     if "kmeans" in results.methods:
