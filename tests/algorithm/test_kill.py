@@ -12,7 +12,7 @@ ROOT = Path(__file__).parents[2]
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork and SIGKILL")
 @pytest.mark.parametrize("kills", [4, pytest.param(20, marks=pytest.mark.slow)])
-def test_killed_at_random_moments(tmp_path, kills):
+def test_resume_after_kills_at_random_moments(tmp_path, kills):
     env = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{ROOT}"}
     command = [sys.executable, "-m", "tests.algorithm.killing", str(tmp_path), str(kills)]
     subprocess.run(command, cwd=ROOT, env=env, check=True, timeout=500)

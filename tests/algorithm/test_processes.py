@@ -67,7 +67,7 @@ def test_processes_agree_to_the_last_bit(two):
     assert two[0][0] == two[0][1]
 
 
-def test_processes_go_on_where_one_process_stopped(two, one):
+def test_several_processes_resume_a_single_process_run(two, one):
     rows = two[0][0]["kept"]["history"]
     np.testing.assert_allclose(
         [row["loss"] for row in rows],

@@ -70,7 +70,7 @@ def stop_at(stage: str, step: int):
         ("stage 2, eta 2", STEPS, 0.0),
     ],
 )
-def test_interrupted_at_any_step(tmp_path, stage, step, every):
+def test_resume_after_an_interrupt_at_any_step(tmp_path, stage, step, every):
     with pytest.raises(KeyboardInterrupt):
         run(tmp_path, every=every, progress=stop_at(stage, step))
     seen: list[Tick] = []
@@ -80,7 +80,7 @@ def test_interrupted_at_any_step(tmp_path, stage, step, every):
 
 
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "vectors"])
-def test_interrupted_again_and_again(tmp_path, kind):
+def test_resume_after_repeated_interrupts(tmp_path, kind):
     stops = [("stage 1", 7), ("stage 1", STEPS), ("stage 2", 1), ("stage 2", 9), (STAGES[2], 3)]
     for stop in stops:
         if kind == "no stage 1" and stop[0] == "stage 1":
@@ -131,7 +131,7 @@ def test_the_features_that_stage_2_began_with_come_back(tmp_path, monkeypatch, k
     assert not torch.allclose(given[0], solution.Z, atol=1e-3)
 
 
-def test_interrupted_while_labels_are_made(tmp_path, monkeypatch):
+def test_resume_after_an_interrupt_during_labelling(tmp_path, monkeypatch):
     def broken(*args: object, **options: object) -> None:
         raise KeyboardInterrupt
 
@@ -144,7 +144,7 @@ def test_interrupted_while_labels_are_made(tmp_path, monkeypatch):
     assert not any(t.stage.startswith("stage") for t in seen)
 
 
-def test_a_finished_run_gives_the_same_again_without_training(tmp_path):
+def test_resuming_a_finished_run_does_not_train(tmp_path):
     run(tmp_path)
     seen: list[Tick] = []
     assert fingerprint(run(tmp_path, progress=seen.append)) == whole("vectors")
@@ -153,7 +153,7 @@ def test_a_finished_run_gives_the_same_again_without_training(tmp_path):
 
 @pytest.mark.filterwarnings("ignore::unbend.exceptions.UnbendWarning")
 @pytest.mark.parametrize("step", [8, 20])
-def test_the_guard_remembers_too(tmp_path, step):
+def test_guard_state_is_resumed(tmp_path, step):
     """A learning rate far too large: restores before and after the interrupt."""
     options = {"changes": {"stage2.lr": 1e20, "stage2.max_steps": 30}}
     with pytest.warns(CollapseWarning):
@@ -208,7 +208,7 @@ def test_other_threads_train_without_signals(tmp_path):
         ({"n": 61}, "other samples"),
     ],
 )
-def test_another_run_is_refused(tmp_path, options, words):
+def test_another_run_is_rejected(tmp_path, options, words):
     with pytest.raises(KeyboardInterrupt):
         run(tmp_path, progress=stop_at("stage 1", 3))
     with pytest.raises(ValueError, match=words):
@@ -216,7 +216,7 @@ def test_another_run_is_refused(tmp_path, options, words):
 
 
 @pytest.mark.parametrize("damage", ["truncated", "flipped", "half json"])
-def test_a_damaged_checkpoint_is_passed_over(tmp_path, damage):
+def test_damaged_checkpoint_is_skipped(tmp_path, damage):
     with pytest.raises(KeyboardInterrupt):
         run(tmp_path, progress=stop_at("stage 2", 4))
     newest = max(tmp_path.glob("checkpoint-*"))

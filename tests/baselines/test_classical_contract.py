@@ -62,7 +62,7 @@ def test_bad_parameters_are_named_with_a_remedy(estimator, word):
 
 
 @pytest.mark.parametrize("cls", CLASSES)
-def test_more_clusters_than_samples_are_refused(cls):
+def test_more_clusters_than_samples_are_rejected(cls):
     """The message names both numbers."""
     with pytest.raises(ValueError, match=r"n_clusters=9 of .* at most n_samples=4"):
         cls(9).fit(np.eye(4))

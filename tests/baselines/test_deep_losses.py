@@ -34,7 +34,7 @@ def membership_rate_oracle(Z, Pi, eps_sq):
     return total
 
 
-def test_membership_rate_is_the_formula():
+def test_membership_rate_matches_its_formula():
     """Soft memberships, more samples than dimensions and fewer."""
     for n, d, k in ((30, 5, 3), (4, 9, 2)):
         Z, Pi = unit(n, d), torch.rand(n, k, dtype=torch.float64).softmax(1)
@@ -62,7 +62,7 @@ def test_membership_rate_refuses_other_shapes():
         membership_rate(unit(4, 2), torch.ones(3, 2), 0.1)
 
 
-def test_nmce_objective_is_the_formula():
+def test_nmce_objective_matches_its_formula():
     """-½ ΔR - λ · mean cosine, Z the normalised mean of the views."""
     views, Pi = unit(2, 12, 4), torch.rand(12, 3, dtype=torch.float64).softmax(1)
     loss, R, R_c = nmce_objective(views, Pi, 0.2, 3.0)
@@ -100,7 +100,7 @@ def test_self_expression_is_a_symmetric_softmax_without_diagonal():
     assert self_expression(torch.stack([C, C]), 0.3).shape == (2, 6, 6)
 
 
-def test_prodsc_objective_is_the_formula():
+def test_prodsc_objective_matches_its_formula():
     """-R + γ/2 ‖Z - AZ‖²/n + β/n times the sum of the k smallest eigenvalues of L."""
     Z, A = unit(9, 4), self_expression(unit(9, 4, seed=1), 0.3)
     loss, R = prodsc_objective(Z, A, 3, eps_sq=0.1, gamma=30.0, beta=50.0)
@@ -129,7 +129,7 @@ def test_prodsc_gradient_is_that_of_the_eigenvalues():
     assert float((gradient * direction).sum()) == pytest.approx(slope, rel=1e-6)
 
 
-def test_blocks_cost_prodsc_nothing():
+def test_block_diagonal_affinity_has_no_prodsc_penalty():
     """Two blocks without a link between them have two eigenvalues zero."""
     A = torch.block_diag(*[torch.ones(4, 4, dtype=torch.float64) - torch.eye(4)] * 2) / 3
     Z = torch.nn.functional.normalize(torch.eye(2, dtype=torch.float64).repeat_interleave(4, 0))

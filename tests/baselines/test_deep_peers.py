@@ -144,7 +144,7 @@ def test_mcr2_leaves_the_network_it_is_given_alone(blobs):
         (MCR2(optimizer="lars"), "`optimizer` of MCR2 must be one of auto, sgd, adam"),
     ],
 )
-def test_wrong_parameters_are_named(model, message, blobs):
+def test_invalid_parameters_raise(model, message, blobs):
     """One line with the thing, the value and the rule, before any training."""
     with pytest.raises(ValueError, match=re.escape(message)):
         model.fit(*blobs)
@@ -162,7 +162,7 @@ def test_mcr2_needs_classes(blobs):
         MCR2().fit(X, np.linspace(0, 1, len(X)))
 
 
-def test_the_benchmark_lists_them():
+def test_benchmark_lists_the_deep_peers():
     """By name, with their k and seed."""
     for name, peer in (("nmce", NMCE), ("cpp", CPP), ("pro-dsc", PRODSC)):
         model = METHODS[name](7, random_state=3)

@@ -40,7 +40,7 @@ def test_rings_that_k_means_cannot_part_are_found_with_few_landmarks():
     np.testing.assert_array_equal(labels, again)
 
 
-def test_fewer_landmarks_than_clusters_are_refused():
+def test_fewer_landmarks_than_clusters_are_rejected():
     with pytest.raises(ValueError, match="`n_landmarks` of LandmarkSpectral must be at least"):
         LandmarkSpectral(9, n_landmarks=5).fit(np.eye(20))
 

@@ -244,7 +244,7 @@ def test_block_eigenvectors_separate_disconnected_parts():
     assert np.bincount(labels).tolist() == sizes  # numbered by falling size
 
 
-def test_a_sample_of_zeros_is_no_obstacle():
+def test_zero_sample_is_accepted():
     """It has no direction and no connection, and still gets a label."""
     X, _ = subspaces(n=40, noise=0.1)
     X[7] = 0

@@ -26,7 +26,7 @@ RUN = {
 }  # fmt: skip
 
 
-def test_cluster_writes_a_whole_run(unbend, tmp_path, vectors, quick):
+def test_cluster_writes_a_complete_run(unbend, tmp_path, vectors, quick):
     np.save("blobs.npy", vectors)
     done = unbend("cluster", "blobs.npy", "-k", 4, "-o", "run", *quick)
     assert done.exit_code == 0, done.output

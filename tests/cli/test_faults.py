@@ -47,7 +47,7 @@ def test_images_need_a_cache_and_say_which(unbend, monkeypatch, where):
     assert "-o" not in text
 
 
-def test_an_unknown_home_is_one_line(unbend, vectors, monkeypatch):
+def test_an_unknown_home_gives_a_one_line_error(unbend, vectors, monkeypatch):
     np.save("x.npy", vectors)
     monkeypatch.setenv("UNBEND_CACHE", "~nouser/x")
     text = line(unbend("cluster", "x.npy", "-k", 4, "-q"))
@@ -85,7 +85,7 @@ def test_input_that_is_cut_during_the_run(unbend, vectors):
         RuntimeError("can't start new thread"),
     ],
 )
-def test_too_little_memory_is_one_line(unbend, vectors, quick, monkeypatch, error):
+def test_too_little_memory_gives_a_one_line_error(unbend, vectors, quick, monkeypatch, error):
     def full(*args, **options):
         raise error
 
@@ -96,7 +96,7 @@ def test_too_little_memory_is_one_line(unbend, vectors, quick, monkeypatch, erro
 
 
 @pytest.mark.parametrize("text", ["a=" + "[" * 9000 + "]" * 9000, "a" + ".a" * 9000 + "=1"])
-def test_a_deeply_nested_config_is_one_line(unbend, vectors, text):
+def test_a_deeply_nested_config_gives_a_one_line_error(unbend, vectors, text):
     np.save("x.npy", vectors)
     Path("deep.toml").write_text(text)
     assert "deep.toml" in line(unbend("cluster", "x.npy", "--config", "deep.toml"))
@@ -110,7 +110,7 @@ def test_a_pipe_as_config_or_labels_does_not_hang(unbend, vectors):
     assert "pipe.csv" in line(unbend("cluster", "x.npy", "--labels", "pipe.csv"))
 
 
-def test_a_report_of_a_billion_clusters_is_refused(unbend, trained):
+def test_a_report_of_a_billion_clusters_is_rejected(unbend, trained):
     shutil.copytree(trained, "run")
     table = pq.read_table("run/labels.parquet")
     labels = table["cluster"].to_numpy().copy()

@@ -68,13 +68,13 @@ def blobs(tmp_path):
 
 
 @pytest.mark.slow
-def test_twenty_random_moments_of_digits(tmp_path):
+def test_resume_after_twenty_random_kills_on_digits(tmp_path):
     rng = random.Random(0)
     call = ["cluster", "digits", "-k", "10", "-q"]
     whole_after_kills(tmp_path, call, [rng.uniform(0.02, 1.0) for _ in range(20)])
 
 
-def test_ctrl_c_saves_and_says_how_to_go_on(tmp_path, blobs):
+def test_ctrl_c_saves_and_says_how_to_continue(tmp_path, blobs):
     long = ["--set", "pretrain.min_steps=3000"]
     call = ["cluster", "blobs.npy", "-k", "4", *long, "--no-report", "-o", "run"]
     process = start(tmp_path, *call)

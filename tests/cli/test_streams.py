@@ -37,7 +37,7 @@ def shell(tmp_path, vectors):
 
 
 @pytest.mark.parametrize("ending", ["2>&-", "2>/dev/full", "2>&1 | head -1", "2>&1 | true"])
-def test_progress_that_nobody_reads(shell, tmp_path, ending):
+def test_closed_progress_stream_is_ignored(shell, tmp_path, ending):
     done = shell(f"./unbend cluster x.npy {QUICK} -o run {ending}")
     assert done.returncode == 0, done.stderr
     check_run(tmp_path / "run")

@@ -121,7 +121,7 @@ INPUTS = {
 
 
 @pytest.mark.parametrize("name", INPUTS)
-def test_inputs(place, tmp_path, name):
+def test_invalid_inputs_give_one_line_errors(place, tmp_path, name):
     check(place, ["cluster", name, "-o", "fresh/run", "-q"], INPUTS[name], tmp_path)
 
 
@@ -281,7 +281,7 @@ def test_a_tampered_model(place, tmp_path, name):
 @pytest.mark.parametrize(
     "name", ["../secret.png", "a/../../secret.png", "/etc/hostname.png", "nowhere.png"]
 )
-def test_a_table_does_not_lead_out_of_the_folder(place, tmp_path, name):
+def test_sample_names_cannot_leave_the_images_folder(place, tmp_path, name):
     Image.new("RGB", (9, 9)).save("secret.png")
     Path("photos").mkdir()
     table = pq.read_table("run/labels.parquet").slice(0, 1)

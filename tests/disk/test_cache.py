@@ -25,7 +25,7 @@ ARRAYS = {
 VALUES = {"text": "Γ", "list": [1, 2.5, None], "nested": {"a": True}}
 
 
-def test_what_is_kept_comes_back_to_the_bit(tmp_path):
+def test_cached_values_are_bit_equal(tmp_path):
     Cache(tmp_path).put("a", ARRAYS, VALUES)
     entry = Cache(tmp_path).get("a")
     assert entry.values == VALUES
@@ -77,7 +77,7 @@ def test_a_cut_file_is_deleted_with_one_warning(tmp_path, size):
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf])
-def test_what_is_not_finite_is_not_kept(tmp_path, bad):
+def test_non_finite_values_are_not_cached(tmp_path, bad):
     Cache(tmp_path).put("a", {"x": np.array([1.0, bad])})
     assert not list(tmp_path.iterdir())
 
@@ -126,7 +126,7 @@ def test_a_full_disk_is_a_warning_and_leaves_nothing(tmp_path, monkeypatch):
     assert not list(tmp_path.iterdir())
 
 
-def test_a_fifo_in_the_place_of_an_entry_does_not_hang(tmp_path):
+def test_fifo_instead_of_an_entry_does_not_hang(tmp_path):
     cache = Cache(tmp_path)
     os.mkfifo(cache.path("a"))
     with pytest.warns(UnbendWarning, match="not a regular file"):
@@ -162,7 +162,7 @@ def whole(cache, name):
     return entry
 
 
-def test_two_writers_and_a_reader_see_whole_entries_only(tmp_path):
+def test_concurrent_readers_see_only_complete_entries(tmp_path):
     cache = Cache(tmp_path)
     writers = [writer(tmp_path, number, 60) for number in (1, 2)]
     while any(process.poll() is None for process in writers):
@@ -172,7 +172,7 @@ def test_two_writers_and_a_reader_see_whole_entries_only(tmp_path):
     assert len(cache.names()) == 5
 
 
-def test_kill_at_any_moment_leaves_whole_entries_only(tmp_path):
+def test_kill_leaves_only_complete_entries(tmp_path):
     for wait in (0.0, 0.01, 0.03, 0.08):
         process = writer(tmp_path, 1, 10_000)
         try:

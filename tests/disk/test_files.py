@@ -99,7 +99,7 @@ for turn in range(100_000):
 
 
 @pytest.mark.parametrize("delay", [0.003, 0.01, 0.03])
-def test_a_kill_in_the_middle_leaves_a_whole_file(tmp_path, delay):
+def test_kill_during_write_leaves_a_complete_file(tmp_path, delay):
     command = [sys.executable, "-c", textwrap.dedent(WRITER), module.__file__, str(tmp_path)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as writer:
         assert writer.stdout is not None

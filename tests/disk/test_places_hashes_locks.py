@@ -24,7 +24,7 @@ from unbend.disk import (
 # ---------------------------------------------------------------- places
 
 
-def test_the_environment_wins(tmp_path, monkeypatch):
+def test_environment_variable_overrides_the_default(tmp_path, monkeypatch):
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("UNBEND_CACHE", "~/mine")
     monkeypatch.delenv("UNBEND_DATA", raising=False)
@@ -45,7 +45,7 @@ def test_the_place_of_the_platform(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("name", ["UNBEND_CACHE", "UNBEND_DATA"])
-def test_an_unknown_home_is_one_line(monkeypatch, name):
+def test_an_unknown_home_gives_a_one_line_error(monkeypatch, name):
     monkeypatch.setenv(name, "~nouser/x")
     with pytest.raises(ValueError, match=f"^{name}='~nouser/x' names an unknown home directory"):
         default_data_dir()
@@ -131,7 +131,7 @@ def holder(path):
     return process
 
 
-def test_a_lock_of_another_process_is_refused_and_freed_by_its_death(tmp_path):
+def test_lock_is_exclusive_and_released_when_its_process_dies(tmp_path):
     process = holder(tmp_path / "lock")
     with (
         pytest.raises(Locked, match="is locked by another process"),

@@ -100,14 +100,14 @@ WRONG_SAMPLES = [
 
 
 @pytest.mark.parametrize(("parameters", "message"), WRONG_PARAMETERS)
-def test_wrong_parameters_are_named_with_value_and_remedy(parameters, message):
+def test_invalid_parameters_raise_with_value_and_remedy(parameters, message):
     """A wrong parameter stops fit before any training."""
     with pytest.raises(ValueError, match=message):
         MLC(**{"n_clusters": 3, **FAST, **parameters}).fit(X)
 
 
 @pytest.mark.parametrize(("samples", "message"), WRONG_SAMPLES)
-def test_wrong_samples_are_named(samples, message):
+def test_invalid_samples_raise(samples, message):
     """Samples that cannot be clustered are refused with the reason."""
     with pytest.raises(ValueError, match=message):
         MLC(n_clusters=2, **FAST).fit(samples)
@@ -123,7 +123,7 @@ def on_images():
     return MLC(n_clusters=2, random_state=0, **FAST).fit(IMAGES)
 
 
-def test_new_samples_of_another_kind_are_refused(on_vectors, on_images):
+def test_new_samples_of_another_kind_are_rejected(on_vectors, on_images):
     """predict tells what the model was fitted on."""
     with pytest.raises(ValueError, match="X has 5 features, but MLC is expecting 4 features"):
         on_vectors.predict(np.zeros((2, 5)))

@@ -23,7 +23,7 @@ def stopped(path: object, **changes: object) -> None:
         model(**changes).fit(X, checkpoints=path, progress=listen)
 
 
-def test_fit_goes_on_where_it_was_interrupted(tmp_path):
+def test_fit_resumes_after_an_interrupt(tmp_path):
     expected = model().fit(X)
     stopped(tmp_path)
     seen: list[Tick] = []
@@ -42,7 +42,7 @@ def test_without_a_seed_it_is_the_one_of_the_checkpoint(tmp_path):
     assert found.history_ == model(random_state=seed).fit(X).history_
 
 
-def test_another_fit_is_refused_and_the_model_stays_as_it_was(tmp_path):
+def test_another_fit_is_rejected_and_the_model_stays_as_it_was(tmp_path):
     stopped(tmp_path)
     other = model(eta=0.3)
     with pytest.raises(ValueError, match=r"`stage2.eta` = 'auto', not 0.3; name another"):

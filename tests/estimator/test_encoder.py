@@ -150,7 +150,7 @@ def test_a_saved_model_finds_its_encoder_again(data, tmp_path):
     assert "\n" not in str(error.value)
 
 
-def test_a_callable_must_be_given_again(data, tmp_path):
+def test_callable_encoder_must_be_passed_to_load(data, tmp_path):
     X, _ = data
     model = MLC(3, encoder=colours, **SHORT).fit(X)
     model.save(tmp_path / "m")

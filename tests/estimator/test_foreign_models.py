@@ -46,7 +46,7 @@ def change(saved, **values):
     (saved / "model.json").write_text(json.dumps(tree))
 
 
-def test_a_model_does_not_say_where_to_write(saved, images, tmp_path):
+def test_loaded_model_does_not_set_output_paths(saved, images, tmp_path):
     assert str(tmp_path) not in json.dumps(json.loads((saved / "model.json").read_text())["params"])
     change(saved, params={"cache_dir": str(tmp_path / "trap")})
     model = load(saved, encoder=Colours())
@@ -63,7 +63,7 @@ def test_no_cache_stays_no_cache(saved, images, tmp_path):
 
 
 @pytest.mark.parametrize("field", ["name", "fingerprint", "resolution", "pooling", "mean", "std"])
-def test_a_record_of_an_encoder_without_a_field_is_one_line(saved, images, field):
+def test_a_record_of_an_encoder_without_a_field_gives_a_one_line_error(saved, images, field):
     record = json.loads((saved / "model.json").read_text())["encoder"]
     del record[field]
     tree = json.loads((saved / "model.json").read_text())
@@ -77,7 +77,7 @@ def test_a_record_of_an_encoder_without_a_field_is_one_line(saved, images, field
 
 @pytest.mark.parametrize("name", ["labels.codes", "labels.potential", "labels.counts", "mean"])
 @pytest.mark.parametrize("bad", [float("nan"), float("inf")])
-def test_weights_that_are_not_finite_are_refused(saved, name, bad):
+def test_weights_that_are_not_finite_are_rejected(saved, name, bad):
     tensors = load_file(saved / "model.safetensors")
     name = name if name in tensors else f"network.{name}"
     tensors[name] = tensors[name].clone().double()
@@ -87,7 +87,7 @@ def test_weights_that_are_not_finite_are_refused(saved, name, bad):
         load(saved)
 
 
-def test_complex_weights_are_refused(saved):
+def test_complex_weights_are_rejected(saved):
     tensors = load_file(saved / "model.safetensors")
     name = next(key for key in tensors if key.startswith("network.") and "weight" in key)
     tensors[name] = tensors[name].to(torch.complex64)
@@ -97,7 +97,7 @@ def test_complex_weights_are_refused(saved):
 
 
 @pytest.mark.parametrize("size", ["width", "dim", "head_width"])
-def test_absurd_widths_are_refused_before_the_work(size):
+def test_absurd_widths_are_rejected_before_the_work(size):
     model = MLC(3, settings={f"network.{size}": 100_000_000})
     with pytest.raises(ValueError, match=rf"'network.{size}' must be an integer from 1 to 65536"):
         model.fit(np.eye(9))

@@ -92,7 +92,7 @@ def test_peers_take_a_module_too():
     assert model._network.backbone.layer.out_features == 7
 
 
-def test_checkpoints_of_other_weights_are_refused(tmp_path):
+def test_checkpoints_of_other_weights_are_rejected(tmp_path):
     """Two modules of one class are told apart by their weights."""
     other = Net()
     with torch.no_grad():
@@ -117,7 +117,7 @@ def test_checkpoints_of_other_weights_are_refused(tmp_path):
         ({"callbacks": 3}, "`callbacks` of MLC must be a list of callables, got 3"),
     ],
 )
-def test_wrong_hooks_are_named(given, words):
+def test_invalid_hooks_raise(given, words):
     with pytest.raises(ValueError, match=words):
         fit(**given)
 
@@ -139,7 +139,7 @@ def test_given_views_take_the_place_of_augmentation():
     assert not np.array_equal(one.transform(images), fit(images).transform(images))
 
 
-def test_views_that_change_nothing_are_no_augmentation():
+def test_identity_views_equal_the_default():
     """On vectors without noise a view is the sample itself: the identity is the default."""
     plain = fit(n_neighbors=0)
     assert np.array_equal(fit(views=lambda x, g: x, n_neighbors=0).transform(X), plain.transform(X))

@@ -77,7 +77,7 @@ def test_fit_transform_is_transform_after_fit(samples):
     assert Z.dtype == model.transform(samples).dtype
 
 
-def test_what_fit_kept_is_neither_saved_nor_pickled(fitted, tmp_path):
+def test_fit_outputs_are_neither_saved_nor_pickled(fitted, tmp_path):
     fitted.save(tmp_path / "model")
     for model in (pickle.loads(pickle.dumps(fitted)), load(tmp_path / "model")):
         assert not model.holds_fit_output
@@ -208,7 +208,7 @@ def test_scale_of_the_samples_does_not_matter(factor):
     assert adjusted_rand_score(a, b) == 1.0
 
 
-def test_a_far_too_large_step_is_survived_with_a_warning():
+def test_huge_learning_rate_recovers_with_a_warning():
     """Collapse or lost numbers are noticed, undone and said."""
     wild = {"stage2.lr": 1e4, "pretrain.min_steps": 40}
     with pytest.warns(CollapseWarning, match="stage 2: .* restored step"):

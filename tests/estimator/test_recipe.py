@@ -26,7 +26,7 @@ def fitted():
     return MLC(n_clusters=4, random_state=0).fit(X)
 
 
-def test_what_was_calibrated_is_told(fitted):
+def test_calibrated_values_are_reported(fitted):
     assert adjusted_rand_score(Y, fitted.labels_) == 1.0
     assert tuple(fitted.neighbors_.scores) == METRICS
     assert fitted.config_.views.metric == fitted.neighbors_.metric
@@ -141,12 +141,12 @@ def test_the_paper_is_not_calibrated():
         ({"stage2.join": "codes"}, "unknown setting 'stage2.join'"),
     ],
 )
-def test_wrong_settings_are_one_line(settings, message):
+def test_wrong_settings_give_a_one_line_error(settings, message):
     with pytest.raises(ValueError, match=message) as error:
         MLC(n_clusters=4, settings=settings).fit(X)
     assert "\n" not in str(error.value)
 
 
-def test_the_preset_embeddings_is_gone():
+def test_preset_embeddings_was_removed():
     with pytest.raises(ValueError, match="one of auto, paper, images, vectors, simulation, got"):
         MLC(n_clusters=4, preset="embeddings").fit(X)

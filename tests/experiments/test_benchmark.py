@@ -156,7 +156,7 @@ def test_a_damaged_cell_is_run_again(blobs, tmp_path, monkeypatch):
         ("ensc:gama=2", "has no parameter 'gama'; known: gamma, l1_ratio"),
     ],
 )
-def test_methods_are_refused_with_what_is_known(text, message):
+def test_methods_are_rejected_with_what_is_known(text, message):
     """Before anything runs."""
     with pytest.raises(ValueError, match=message):
         parse_method(text)
@@ -169,7 +169,7 @@ def test_settings_are_read_as_values():
     assert parse_method("mlc:pretrain=none,epochs=3").params == {"pretrain": "none", "epochs": 3}
 
 
-def test_bad_requests_are_refused(blobs, tmp_path):
+def test_bad_requests_are_rejected(blobs, tmp_path):
     """No labels, no seeds, no methods."""
     spec, _, _ = blobs
     with pytest.raises(ValueError, match="brings no true labels"):

@@ -64,6 +64,6 @@ def test_settings_are_those_of_the_preset_but_for_a_few(monkeypatch):
     assert full.config.pretrain.method == PRESETS["images"].pretrain.method == "tcr"
 
 
-def test_an_unknown_scale_is_refused():
+def test_an_unknown_scale_is_rejected():
     with pytest.raises(ValueError, match="`scale` must be one of small, full, got 'huge'"):
         fashion.run(scale="huge")

@@ -20,7 +20,7 @@ def test_stage_2_is_a_plane_and_a_line_at_a_right_angle(results):
         assert found[2].cosine <= 0.1
 
 
-def test_earlier_stages_are_not_there_yet(results):
+def test_subspaces_are_not_orthogonal_before_stage_2(results):
     """The straightening is stage 2's work: before it the subspaces are not yet orthogonal."""
     for stage in (0, 1):
         assert np.mean([found[stage].cosine for _, _, found in results]) > 0.3

@@ -110,7 +110,7 @@ def test_table6_reports_the_drop(perfect):
     )
 
 
-def test_table7_says_what_shows(perfect, monkeypatch):
+def test_table7_states_which_parts_help(perfect, monkeypatch):
     """The full algorithm against one that misses a tenth, by a varying amount."""
 
     def mlc(self, seed, *, random_start=False, changes=None, **kwargs):
@@ -127,7 +127,7 @@ def test_table7_says_what_shows(perfect, monkeypatch):
     assert notes[2].startswith("Augmentation in stage 2 above none: does not show (+0.008")
 
 
-def test_the_reverse_of_an_effect_is_said():
+def test_opposite_effect_is_reported():
     """Numbers that contradict a claim are not called missing evidence."""
     from unbend.metrics.tables import effect
 
@@ -208,7 +208,7 @@ def test_a_start_and_checkpoints_exclude_each_other(tiny, tmp_path):
         )
 
 
-def test_other_code_does_the_work_again(tiny, monkeypatch):
+def test_changed_code_recomputes(tiny, monkeypatch):
     """What was kept is found by the source that made it."""
     from unbend.experiments import memory
 
@@ -300,7 +300,7 @@ def test_numbers_of_two_digits():
         assert 10 * left + right == number
 
 
-def test_wrong_calls_are_named():
+def test_invalid_calls_raise():
     """Scale, seeds, data without labels, two sources of features."""
     with pytest.raises(ValueError, match="`scale` must be one of small, full, got 'big'"):
         open_problem("digits", scale="big")
@@ -323,7 +323,7 @@ def test_an_encoder_brings_its_preset(monkeypatch):
         assert found.name == "digits seen by lite0"
 
 
-def test_data_without_labels_are_refused(tmp_path):
+def test_data_without_labels_are_rejected(tmp_path):
     """An experiment is scored."""
     np.save(tmp_path / "x.npy", np.zeros((4, 3)))
     with pytest.raises(ValueError, match="no true labels"):
@@ -371,7 +371,7 @@ def test_settings_of_the_problem_reach_the_peer(tiny):
     assert PRESETS["images"].override(changes) == tiny.config
 
 
-def test_the_command_is_what_one_types(monkeypatch):
+def test_command_line_is_recorded_as_typed(monkeypatch):
     """By its script or as a module, unbend is unbend; another module is not."""
     from unbend.disk.provenance import command_line
 

@@ -29,7 +29,7 @@ def test_page_has_table_picture_command_and_commit(tmp_path, monkeypatch):
     assert (tmp_path / "docs" / "results" / "figure1.png").read_bytes() == b"picture"
 
 
-def test_no_place_of_a_machine_is_on_the_page(tmp_path, monkeypatch):
+def test_results_page_contains_no_local_paths(tmp_path, monkeypatch):
     """A command is shown as others would type it."""
     out = str(tmp_path / "runs" / "results")
     monkeypatch.setattr("sys.argv", ["unbend", "reproduce", "table8", "-o", out])
@@ -39,7 +39,7 @@ def test_no_place_of_a_machine_is_on_the_page(tmp_path, monkeypatch):
     assert str(tmp_path) not in page
 
 
-def test_a_table_without_origin_is_refused(tmp_path):
+def test_a_table_without_origin_is_rejected(tmp_path):
     """Nothing by hand."""
     (tmp_path / "mine.md").write_text("| a |\n")
     with pytest.raises(ValueError, match=r"mine\.md has no record of the command"):
@@ -54,13 +54,13 @@ def test_a_bar_stays_within_its_cell():
     assert r"| \|a\| | b |" in text
 
 
-def test_no_tables_is_one_line(tmp_path):
+def test_no_tables_gives_a_one_line_error(tmp_path):
     """The command says what to run first."""
     with pytest.raises(SystemExit, match="no tables in"):
         main([str(tmp_path / "none"), str(tmp_path / "page.md")])
 
 
-def test_kept_work_is_named(tmp_path, monkeypatch):
+def test_reused_results_name_their_commit(tmp_path, monkeypatch):
     """A table that uses work of another commit says so."""
     monkeypatch.setattr(provenance, "_kept", {"abc1234", provenance.origin()})
     Table("t", ["a"], [["1"]]).saved(tmp_path, "table2")

@@ -172,7 +172,7 @@ def test_a_real_cell(tmp_path):
         (["--scale", "full"], "experiment 'suite' takes no --scale"),
     ],
 )
-def test_wrong_calls_are_one_line(words, message, tmp_path):
+def test_wrong_calls_give_a_one_line_error(words, message, tmp_path):
     done = CliRunner().invoke(main, ["reproduce", "suite", *words, "-o", str(tmp_path / "out")])
     assert done.exit_code == 2
     assert message in done.output

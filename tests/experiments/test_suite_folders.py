@@ -102,12 +102,12 @@ def test_every_folder_and_the_mean_are_scored_and_kept(commands, photographs, tm
     assert len(commands) == 6
 
 
-def test_a_command_that_fails_is_one_line():
+def test_a_command_that_fails_gives_a_one_line_error():
     with pytest.raises(OSError, match=r"`unbend cluster` of a folder failed: unbend: .*nowhere"):
         folders._unbend("cluster", "/nowhere/at/all", "-k", 3)
 
 
-def test_the_words_that_are_passed_are_those_of_the_command():
+def test_options_used_by_the_suite_exist_in_the_command():
     done = subprocess.run(
         [sys.executable, "-m", "unbend", "cluster", "--help"], capture_output=True, text=True
     )

@@ -111,7 +111,7 @@ def test_the_lists_share_no_problem_and_wrong_names_are_told():
         load_problem("test", "digits")
 
 
-def test_what_is_not_installed_is_one_line(tmp_path, monkeypatch):
+def test_missing_data_set_gives_a_one_line_error(tmp_path, monkeypatch):
     monkeypatch.setenv("UNBEND_DATA", str(tmp_path))
     with pytest.raises(FileNotFoundError, match=r"vowel\.npz is missing in .* with `make data`"):
         load_problem("development", "vowel")

@@ -24,7 +24,7 @@ def test_ranks_share_ties_and_put_the_unfinished_last():
     assert found.p_value == pytest.approx(friedmanchisquare(*found.ranks.T).pvalue)
 
 
-def test_nobody_is_first_where_nobody_finished():
+def test_no_first_place_if_no_method_finished():
     found = rank_methods(["a", "b"], [[np.nan, np.nan], [0.1, 0.2]])
     assert found.wins.tolist() == [0, 1]
     assert np.isnan(found.p_value)  # Friedman's test needs three

@@ -100,7 +100,7 @@ def test_table(tiny, tmp_path):
     assert (tmp_path / "views-small.csv").is_file()
 
 
-def test_vectors_are_refused(tmp_path):
+def test_vectors_are_rejected(tmp_path):
     np.savez(tmp_path / "v.npz", X=np.eye(8), y=np.arange(8) % 2)
     with pytest.raises(ValueError, match="needs images"):
         run(data=str(tmp_path / "v.npz"), verbose=False)

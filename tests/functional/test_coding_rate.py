@@ -40,7 +40,7 @@ def test_gradient_is_exact(shape):
     assert torch.autograd.gradcheck(lambda z: coding_rate(z, 0.2), (Z,))
 
 
-def test_a_batch_is_its_elements():
+def test_batch_equals_its_elements():
     Z = random(3, 10, 4)
     one_by_one = torch.stack([coding_rate(z, 0.1) for z in Z])
     torch.testing.assert_close(coding_rate(Z, 0.1), one_by_one)
@@ -98,6 +98,6 @@ def test_second_derivative_is_a_clear_error():
         (torch.full((3, 3), float("nan")), 0.1, ValueError, "check Z for NaN"),
     ],
 )
-def test_wrong_input_is_named(Z, eps_sq, error, words):
+def test_invalid_input_raises(Z, eps_sq, error, words):
     with pytest.raises(error, match=words):
         coding_rate(Z, eps_sq)

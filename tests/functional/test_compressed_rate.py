@@ -217,7 +217,7 @@ def test_second_derivative_is_a_clear_error():
         ({"Gamma": -torch.ones(4, 4)}, ValueError, "not positive definite"),
     ],
 )
-def test_wrong_input_is_named(change, error, words):
+def test_invalid_input_raises(change, error, words):
     arguments = {"Z": torch.ones(4, 3), "Gamma": torch.full((4, 4), 0.25), "eps_sq": 0.1}
     with pytest.raises(error, match=words):
         compressed_rate(**{**arguments, **change})

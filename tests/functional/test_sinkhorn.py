@@ -44,7 +44,7 @@ def test_equals_the_trust_region_oracle(n, d, eta, absolute, seed):
 @pytest.mark.parametrize("eta", [0.02, 0.05, 0.175, 1.0])
 @pytest.mark.parametrize("absolute", [False, True])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_converges_in_few_updates_and_says_the_truth_about_itself(eta, absolute, dtype):
+def test_converges_quickly_and_reports_its_true_error(eta, absolute, dtype):
     S = similarity(200, 16, absolute).to(dtype)
     result = doubly_stochastic(S, eta)
     rows, columns = result.Gamma.double().sum(1), result.Gamma.double().sum(0)
@@ -65,7 +65,7 @@ def test_potential_rebuilds_gamma_and_warms_the_next_start():
     assert doubly_stochastic(S, eta, tol=1e-10, potential=u).n_iter == 0
 
 
-def test_a_useless_warm_start_does_no_harm():
+def test_bad_warm_start_still_converges():
     S = similarity(30, 5)
     far = 500 * codes(30, 1).squeeze(1)
     result = doubly_stochastic(S, 0.05, tol=1e-10, potential=far)
@@ -251,6 +251,6 @@ def test_second_derivative_is_a_clear_error():
         ({"potential": torch.full((3,), float("nan"))}, ValueError, "`potential` .* finite"),
     ],
 )
-def test_wrong_input_is_named(change, error, words):
+def test_invalid_input_raises(change, error, words):
     with pytest.raises(error, match=words):
         doubly_stochastic(**{"S": torch.eye(3), "eta": 0.1, **change})

@@ -50,7 +50,7 @@ def test_eta_falls_with_the_number_of_clusters():
     assert etas == sorted(etas, reverse=True)
 
 
-def test_bounds_where_nothing_fits():
+def test_calibration_returns_a_bound_if_no_value_fits():
     """Equal codes have one eigenvalue at any eta; orthogonal ones keep theirs at a wide eta."""
     same = torch.zeros(50, 4)
     same[:, 0] = 1

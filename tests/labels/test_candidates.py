@@ -56,7 +56,7 @@ def test_the_state_that_separates_is_chosen():
         assert adjusted_rand_score(y, found.model.labels) == 1.0
 
 
-def test_vectors_have_a_say():
+def test_samples_help_to_choose_the_labelling():
     """Features that carry nothing cannot judge; the samples themselves still can."""
     codes, y = states()
     generator = torch.Generator().manual_seed(0)
@@ -121,7 +121,7 @@ def test_the_score_is_the_share_of_the_rate_that_labels_explain():
 
 
 @pytest.mark.parametrize("method", ["dense", "blocks", "landmarks"])
-def test_every_path(method):
+def test_every_labelling_path_finds_the_clusters(method):
     codes, y = states(n=900)
     found = choose_labelling(codes, 4, method=method)
     assert found.model.method == method

@@ -63,7 +63,7 @@ def test_scaling_error_shrinks_at_least_threefold_per_step() -> None:
     assert rate < 1 / 3
 
 
-def test_weights_stand_for_repeated_samples() -> None:
+def test_weights_equal_repeated_samples() -> None:
     C = codes(40)
     repeats = torch.arange(40) % 3 + 1
     kernel = DenseKernel(C.repeat_interleave(repeats, 0), 0.175)

@@ -29,7 +29,7 @@ def slow_length(Z: torch.Tensor, y: torch.Tensor, k: int, eps_sq: float) -> floa
 
 
 @pytest.mark.parametrize("eps_sq", [0.1, 1.0])
-def test_coding_length_is_the_formula(eps_sq: float) -> None:
+def test_coding_length_matches_its_formula(eps_sq: float) -> None:
     Z, y = features()
     expected = slow_length(Z, y, 4, eps_sq)
     moments, counts = second_moments(Z, y, 4)

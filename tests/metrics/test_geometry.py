@@ -156,6 +156,6 @@ def test_similarity_of_orthogonal_lines():
         (np.ones((3, 1, 1)), [0, 1, 2], r"`Z` must be \(n, d\), got shape \(3, 1, 1\)"),
     ],
 )
-def test_wrong_input_is_named(measure, Z, y, words):
+def test_invalid_input_raises(measure, Z, y, words):
     with pytest.raises(ValueError, match=words):
         measure(Z, y)

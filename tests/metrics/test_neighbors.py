@@ -36,7 +36,7 @@ def test_labels_of_any_type_and_tensors_of_any_shape():
     assert knn_accuracy(torch.from_numpy(X).reshape(90, 5, 1).float(), names, 5) == 1.0
 
 
-def test_copies_do_not_see_themselves():
+def test_sample_is_not_its_own_neighbour():
     """Pairs of equal samples with different labels: the only near one is always wrong."""
     X = np.repeat(np.eye(4), 2, axis=0)
     assert knn_accuracy(X, [0, 1] * 4, 1) == 0.0
@@ -51,6 +51,6 @@ def test_copies_do_not_see_themselves():
         (np.ones((4, 2)), [0] * 4, {"k": 1, "metric": "l1"}, "`metric` of knn_accuracy must be"),
     ],
 )
-def test_wrong_input_is_named(Z, y, options, words):
+def test_invalid_input_raises(Z, y, options, words):
     with pytest.raises(ValueError, match=words):
         knn_accuracy(Z, y, **options)

@@ -135,6 +135,6 @@ def test_chance_depends_on_its_seed_alone():
         (0, [0], r"`y_true` must be a flat list of labels, got shape \(\)"),
     ],
 )
-def test_wrong_labels_are_named(score, true, pred, words):
+def test_invalid_labels_raise(score, true, pred, words):
     with pytest.raises(ValueError, match=words):
         score(true, pred)

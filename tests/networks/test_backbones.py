@@ -125,6 +125,6 @@ def test_auto_looks_at_the_shape(shape, kind):
         ((9,), "resnet18-imagenet", r"'resnet18-imagenet' needs images"),
     ],
 )
-def test_wrong_names_and_shapes_are_named(shape, name, words):
+def test_invalid_names_and_shapes_raise(shape, name, words):
     with global_random_state_kept(), pytest.raises(ValueError, match=words):
         build(shape, backbone=name)

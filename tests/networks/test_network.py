@@ -57,7 +57,7 @@ def test_features_and_codes_lie_on_the_sphere(backbone):
         torch.testing.assert_close(out.norm(dim=1), torch.ones(40))
 
 
-def test_line_2_copies_the_feature_head_and_then_lets_it_go():
+def test_line_2_copies_the_feature_head_once():
     network, X = used()
     network.eval()
     assert not torch.allclose(*network(X), atol=1e-2)
@@ -156,7 +156,7 @@ def test_weights_depend_on_the_seed_alone(backbone):
     assert not any(torch.equal(first[k], other[k]) for k in weights)
 
 
-def test_the_two_heads_start_different():
+def test_two_heads_start_with_different_weights():
     network = build()
     a, b = network.feature_head.layers[0].weight, network.cluster_head.layers[0].weight
     assert not torch.equal(a, b)

@@ -46,7 +46,7 @@ def test_every_tensor_of_the_backbone_and_its_normalisation_come_along(tmp_path)
         (SHAPE, NetworkConfig(backbone="resnet18", width=4, dim=8)),
     ],
 )
-def test_a_backbone_that_does_not_fit_is_refused(tmp_path, shape, config):
+def test_a_backbone_that_does_not_fit_is_rejected(tmp_path, shape, config):
     saved(tmp_path)
     network = build_network(shape, config, 0)
     before = {k: v.clone() for k, v in network.state_dict().items()}
@@ -55,12 +55,12 @@ def test_a_backbone_that_does_not_fit_is_refused(tmp_path, shape, config):
     assert all(torch.equal(network.state_dict()[k], v) for k, v in before.items())
 
 
-def test_a_directory_without_an_encoder_is_refused(tmp_path):
+def test_a_directory_without_an_encoder_is_rejected(tmp_path):
     with pytest.raises(ValueError, match=r"holds no encoder: encoder\.json is missing"):
         load_backbone(build_network(SHAPE, SMALL, 0), tmp_path)
 
 
-def test_mlc_takes_the_backbone_as_it_is(tmp_path):
+def test_mlc_uses_the_saved_backbone_unchanged(tmp_path):
     """The network's form comes from the encoder; the backbone rests in both stages."""
     network = saved(tmp_path / "encoder")
     X = load_named("digits").X[:60]
@@ -86,7 +86,7 @@ def test_mlc_runs_every_method(method):
     assert stages.count("stage 1 head") == 2
 
 
-def test_wrong_pretrain_is_named():
+def test_invalid_pretrain_raises():
     with pytest.raises(ValueError, match="`pretrain` of MLC must be one of tcr, byol, moco"):
         MLC(3, pretrain="no/such/directory").fit(np.zeros((9, 4)))
 

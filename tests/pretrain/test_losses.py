@@ -140,7 +140,7 @@ def test_half_precision_is_computed_in_full(loss):
     torch.testing.assert_close(found.double(), loss(Z.double(), other.double()), rtol=1e-4, atol=0)
 
 
-def test_wrong_input_is_named():
+def test_invalid_input_raises():
     Z = draw(4, 3)
     with pytest.raises(ValueError, match="`temperature` of nt_xent must be > 0, got 0"):
         nt_xent(Z, Z, 0)

@@ -198,14 +198,14 @@ def test_the_queue_holds_keys_oldest_first():
     torch.testing.assert_close(method.queue.norm(dim=1), torch.ones(20).double())
 
 
-def test_the_queue_is_not_touched_before_the_step_is_taken():
+def test_queue_is_unchanged_before_the_update():
     method = build("moco")
     before = method.queue.clone()
     method(views())
     assert torch.equal(method.queue, before)
 
 
-def test_keys_of_a_step_that_was_undone_never_enter_the_queue():
+def test_keys_of_an_undone_step_never_enter_the_queue():
     method, X = build("moco"), views()
     kept = state(method)
     method([x + 100 for x in X])
@@ -225,7 +225,7 @@ def test_the_queue_is_never_longer_than_half_the_data():
 # ---------------------------------------------------------------- prototypes and crops
 
 
-def test_prototypes_rest_at_first_then_move_on_the_sphere():
+def test_prototypes_are_frozen_first_and_then_stay_normalised():
     method, X = build("swav", total=10), views()
     start = method.prototypes.detach().clone()
     for number in range(4):
@@ -257,7 +257,7 @@ def test_swav_draws_small_crops_of_images_only():
     assert [tuple(x.shape) for x in build("swav").draw(vectors, torch.arange(4))] == [(4, 5)] * 2
 
 
-def test_small_crops_of_a_flat_network_are_refused():
+def test_small_crops_of_a_flat_network_are_rejected():
     network = build_network((1, 8, 8), NetworkConfig(backbone="mlp", width=8, dim=4), 0)
     method = build_method(network, replace(CONFIG, method="swav"), 10, 0)
     sampler = ViewSampler(torch.rand(9, 1, 8, 8), ViewConfig(), torch.Generator())
@@ -277,7 +277,7 @@ def test_backbones_take_smaller_crops(backbone, side):
 
 
 @pytest.mark.parametrize("name", METHODS)
-def test_a_resumed_method_goes_on_exactly(name):
+def test_resumed_method_is_bit_equal(name):
     """All state is in the state_dict."""
     method, X = build(name), views()
     for number in range(3):

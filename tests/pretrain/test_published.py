@@ -59,7 +59,7 @@ def test_short_presets_keep_their_own():
         assert as_published(config) == config
 
 
-def test_the_command_takes_it_too():
+def test_workflow_uses_the_published_training():
     config = _resolve((3, 32, 32), 5000, "paper", "moco", None, {"pretrain.warmup": 0.5})
     assert _training(config) == ("sgd", 0.12, 1e-4, 0.5)
 

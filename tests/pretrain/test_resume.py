@@ -37,7 +37,7 @@ def killed_by(method: str, checkpoints: Path, after: int) -> int:
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_a_killed_training_ends_with_the_same_weights(method, tmp_path):
+def test_resume_after_kill_is_bit_equal(method, tmp_path):
     """Killed in the method itself, and again in the start of the head where there is one."""
     expected = killed.train(method, str(tmp_path / "whole"), -1)
     for after in (5,) if method == "tcr" else (5, 6):
@@ -49,7 +49,7 @@ def test_a_killed_training_ends_with_the_same_weights(method, tmp_path):
         assert torch.equal(found[name], value), name
 
 
-def test_another_interpreter_ends_with_the_same_weights(tmp_path):
+def test_resume_in_another_process_is_bit_equal(tmp_path):
     command = [sys.executable, "-m", "tests.pretrain.killed", "byol"]
     command += [str(tmp_path / "there"), str(tmp_path / "weights"), "-1"]
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
@@ -60,7 +60,7 @@ def test_another_interpreter_ends_with_the_same_weights(tmp_path):
     assert all(torch.equal(found[name], value) for name, value in expected.items())
 
 
-def test_checkpoints_of_another_method_are_refused(tmp_path):
+def test_checkpoints_of_another_method_are_rejected(tmp_path):
     killed.train("simclr", str(tmp_path), -1)
     with pytest.raises(ValueError, match=r"`pretrain\.method` = 'simclr', not 'moco'"):
         killed.train("moco", str(tmp_path), -1)

@@ -75,7 +75,7 @@ class Run:
 @pytest.mark.parametrize(
     "changes", [{}, {"n_views": 3}, {"optimizer": "lars", "lr": 0.1, "epochs": 60}]
 )
-def test_samples_spread_and_views_agree(changes):
+def test_stage_1_spreads_samples_and_aligns_views(changes):
     run = Run(**changes)
     (R0, cosine0), (R, cosine) = run.score_before, run.score()
     assert R > R0 + 1
@@ -113,7 +113,7 @@ def test_other_methods_train_the_backbone_and_then_start_the_head(method):
     assert run.warnings == []
 
 
-def test_a_collapse_is_said_at_the_end(monkeypatch):
+def test_collapse_at_the_end_of_stage_1_warns(monkeypatch):
     """Views that are all alike: every feature comes to point one way."""
     monkeypatch.setattr(ViewSampler, "__call__", lambda self, index: torch.ones(2, len(index), 12))
     run = Run(method="simclr", epochs=2, head_steps=0)
@@ -161,7 +161,7 @@ def test_no_epochs_leave_the_weights_untouched():
     assert all(torch.equal(v, run.before[k]) for k, v in run.state().items())
 
 
-def test_same_seed_same_weights_and_nothing_global():
+def test_same_seed_gives_same_weights_without_global_state():
     with global_random_state_kept():
         first, again, other = Run(epochs=3), Run(epochs=3), Run(epochs=3, seed=1)
     assert all(torch.equal(v, again.state()[k]) for k, v in first.state().items())
@@ -185,7 +185,7 @@ def test_the_number_of_steps_keeps_to_its_limits(limits, steps):
     assert len(Run(epochs=10, **limits).history) == steps
 
 
-def test_neighbors_are_looked_up_anew_as_often_as_asked(monkeypatch):
+def test_neighbors_are_looked_up_again_as_often_as_asked(monkeypatch):
     calls: list[torch.Tensor] = []
     refresh = ViewSampler.refresh
 
@@ -215,6 +215,6 @@ def test_fewer_samples_than_a_batch(n):
         ({"n_views": 1}, "`n_views` must be >= 2 for pretrain='tcr', got 1; try"),
     ],
 )
-def test_wrong_settings_are_named(changes, words):
+def test_invalid_settings_raise(changes, words):
     with pytest.raises(ValueError, match=words):
         Run(**changes)

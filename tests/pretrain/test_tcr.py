@@ -50,6 +50,6 @@ def test_order_of_views_and_samples_does_not_matter():
 
 
 @pytest.mark.parametrize("shape", [(1, 5, 3), (5, 3), (3,), (), (2, 2, 5, 3)])
-def test_wrong_shapes_are_named(shape):
+def test_invalid_shapes_raise(shape):
     with pytest.raises(ValueError, match=r"`Z_views` of tcr_objective must be \(A, n, d\)"):
         tcr_objective(torch.ones(shape))

@@ -78,7 +78,7 @@ def centre_of(page, q):
     )
 
 
-def test_the_map_answers_pointer(visit, report, facts):
+def test_map_responds_to_the_pointer(visit, report, facts):
     page = visit(report)
     x, y = centre_of(page, 4)
     page.mouse.move(x, y)
@@ -108,7 +108,7 @@ def test_the_map_answers_pointer(visit, report, facts):
     page.wait_for_selector("#atlas[data-view$='1.0000']")
 
 
-def test_the_map_answers_keys(visit, report):
+def test_map_responds_to_keys(visit, report):
     page = visit(report)
     page.locator("#atlas").scroll_into_view_if_needed()
     page.wait_for_selector("#atlas[data-view]")

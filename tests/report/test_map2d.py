@@ -24,7 +24,7 @@ def test_orthogonal_subspaces_lie_apart(labels, make_features):
     assert purity(positions, labels) > 0.97
 
 
-def test_sign_and_length_do_not_matter_and_it_repeats(labels, make_features, monkeypatch):
+def test_result_ignores_sign_and_length_and_is_reproducible(labels, make_features, monkeypatch):
     monkeypatch.setattr(map2d, "_STEPS", 100)
     Z = make_features(labels, 8)[:300]
     first = lay_out(Z)

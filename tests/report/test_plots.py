@@ -95,7 +95,7 @@ def test_a_loaded_model_needs_the_samples_for_a_map(model, tmp_path):
 
 
 @pytest.mark.parametrize("name", PLOTS)
-def test_a_model_that_is_not_fitted_is_refused(name):
+def test_a_model_that_is_not_fitted_is_rejected(name):
     with pytest.raises(NotFittedError):
         getattr(unbend, name)(MLC(2))
 

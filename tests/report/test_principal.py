@@ -27,7 +27,7 @@ def test_members_do_not_depend_on_the_sign_of_the_features():
         assert a.members.tolist() == b.members.tolist()
 
 
-def test_not_centred():
+def test_components_are_not_centred():
     """A cluster on one line through the origin has one direction, wherever its mean lies."""
     Z = np.outer([1.0, 2.0, 3.0], [3.0, 4.0])
     energies = [c.energy for c in principal_components(Z)]

@@ -57,7 +57,7 @@ def test_nothing_in_a_name_becomes_markup(html, page, hostile):
     assert "49" not in json.loads(page.scripts[0])["names"][6]
 
 
-def test_the_page_asks_for_nothing(html, page):
+def test_report_makes_no_requests(html, page):
     policies = [v for k, v in page.attributes if k == "content" and "default-src" in v]
     assert policies[0].startswith("default-src 'none'; img-src data: blob:;")
     links = [v for k, v in page.attributes if k in ("src", "href", "action", "data", "srcset")]

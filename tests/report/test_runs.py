@@ -131,7 +131,7 @@ def test_labels_are_enough(run):
     assert "Cluster 2" in write_report(run.results).read_text(encoding="utf-8")
 
 
-def test_damage_is_named(run, tmp_path):
+def test_damaged_files_raise(run, tmp_path):
     with pytest.raises(ValueError, match="no run directory"):
         write_report(tmp_path / "nowhere")
     (run.results / "features.npy").write_bytes(b"junk")

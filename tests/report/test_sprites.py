@@ -37,12 +37,12 @@ def test_cap_limits_the_number_and_keeps_small_clusters():
 
 
 @pytest.mark.parametrize("shape", [(3, 4), (2, 4, 8, 8), (2, 8, 8, 3)])
-def test_wrong_shapes_are_named(shape):
+def test_invalid_shapes_raise(shape):
     with pytest.raises(ValueError, match="`images` of make_thumbnails must be"):
         make_thumbnails(np.zeros(shape, dtype=np.uint8))
 
 
-def test_wrong_sizes_are_named():
+def test_invalid_sizes_raise():
     for option in ({"size": 0}, {"cap": 0}):
         with pytest.raises(ValueError, match="must be 1 or more, got 0"):
             make_thumbnails(np.zeros((2, 4, 4), dtype=np.uint8), **option)

@@ -50,7 +50,7 @@ def test_principal_images_are_closest_to_the_component(facts, summary):
     assert set(index[summary["clusters"][3]["principal"][0]["slots"]]) in nearest
 
 
-def test_worst_first(facts, summary):
+def test_uncertain_samples_and_outliers_are_sorted_worst_first(facts, summary):
     index = np.array(summary["samples"]["index"])
     np.testing.assert_array_equal(
         index[summary["uncertain"]], np.argsort(facts.probability)[: len(summary["uncertain"])]
@@ -112,7 +112,7 @@ def test_long_histories_are_thinned_but_keep_their_ends(facts):
     assert (stage["step"][0], stage["step"][-1], stage["R"][-1]) == (0, 4999, 4999.0)
 
 
-def test_large_data_are_sampled_and_said_so(facts):
+def test_map_of_large_data_is_sampled(facts):
     found = summarise(facts, n_map=100)
     assert found["map"]["n_shown"] == 100
     x = np.array(found["samples"]["x"])

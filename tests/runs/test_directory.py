@@ -80,7 +80,7 @@ def test_names_that_are_not_unicode_are_written(tmp_path):
     assert read(tmp_path / "labels.csv")[1][0] == "caf\\udce9.png"
 
 
-def test_lengths_that_differ_are_refused():
+def test_lengths_that_differ_are_rejected():
     with pytest.raises(ValueError, match="equally long"):
         LabelRows(["a", "b"], np.zeros(3, int), np.zeros(3), np.zeros(3))
 
@@ -152,7 +152,7 @@ FOREIGN = ["thesis.txt", ".hidden", "notes.tmp", "labels.csv.bak", ".labels.csv.
 
 @pytest.mark.parametrize("options", [{}, {"overwrite": True}, {"resume": True}])
 @pytest.mark.parametrize("foreign", FOREIGN)
-def test_a_foreign_directory_is_refused_untouched(tmp_path, options, foreign):
+def test_a_foreign_directory_is_rejected_untouched(tmp_path, options, foreign):
     publish(tmp_path)
     (tmp_path / foreign).write_text("mine")
     with pytest.raises(ValueError, match=rf"holds other files \('{foreign}'\)"):
@@ -163,7 +163,7 @@ def test_a_foreign_directory_is_refused_untouched(tmp_path, options, foreign):
 
 @pytest.mark.parametrize("options", [{"overwrite": True}, {"resume": True}])
 @pytest.mark.parametrize("place", ["checkpoints/weights.pt", "model/mine.txt", "model/deep/x"])
-def test_a_folder_of_somebody_else_is_never_deleted(tmp_path, options, place):
+def test_foreign_folder_is_never_deleted(tmp_path, options, place):
     """Not ``checkpoints/`` of another program, and nothing that was put into ``model/``."""
     if place.startswith("model"):
         publish(tmp_path)
@@ -207,7 +207,7 @@ def test_a_link_in_a_run_is_not_followed(tmp_path):
     assert names(tmp_path / "elsewhere") == ["model.json", "model.safetensors"]
 
 
-def test_an_earlier_run_is_refused_unless_allowed(tmp_path):
+def test_an_earlier_run_is_rejected_unless_allowed(tmp_path):
     publish(tmp_path, "old")
     with pytest.raises(ValueError, match="holds a run already; name a new directory or pass"):
         RunDirectory(tmp_path)
@@ -216,7 +216,7 @@ def test_an_earlier_run_is_refused_unless_allowed(tmp_path):
     assert names(tmp_path) == WHOLE
 
 
-def test_a_file_in_the_place_is_refused(tmp_path):
+def test_a_file_in_the_place_is_rejected(tmp_path):
     (tmp_path / "run").write_text("a file")
     with pytest.raises(ValueError, match="is a file; name a directory for the run"):
         RunDirectory(tmp_path / "run", overwrite=True)
@@ -285,7 +285,7 @@ def test_a_kill_at_any_moment_of_publishing_is_completed(tmp_path, monkeypatch):
 # ---------------------------------------------------------------- one writer
 
 
-def test_a_second_writer_is_refused_and_the_first_goes_on(tmp_path):
+def test_a_second_writer_is_rejected_and_the_first_continues(tmp_path):
     with RunDirectory(tmp_path / "run") as first:
         second = RunDirectory(tmp_path / "run")  # nothing is there yet
         first.begin({})
@@ -303,7 +303,7 @@ def test_a_second_writer_is_refused_and_the_first_goes_on(tmp_path):
     assert names(tmp_path / "run") == ["config.json", "manifest.json"]
 
 
-def test_the_lock_of_a_dead_process_is_none(tmp_path):
+def test_lock_of_a_dead_process_is_released(tmp_path):
     (tmp_path / ".lock").write_text("")
     run = RunDirectory(tmp_path)
     run.check_free()

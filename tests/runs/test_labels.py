@@ -86,7 +86,7 @@ def test_an_error_half_way_leaves_no_file(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_wrong_endings_and_lengths_are_named(tmp_path):
+def test_invalid_suffixes_and_lengths_raise(tmp_path):
     with pytest.raises(ValueError, match=r"as .csv or .parquet, got .*l.xlsx"):
         labels_file(tmp_path / "l.xlsx").__enter__()
     with pytest.raises(ValueError, match="equally long"):
@@ -134,7 +134,7 @@ def test_an_array_with_rows_missing_or_of_another_width_is_not_written(tmp_path,
 
 
 @pytest.mark.parametrize("wrong", [10**9, -1, 3])
-def test_a_cluster_that_no_run_can_have_is_refused(tmp_path, wrong):
+def test_a_cluster_that_no_run_can_have_is_rejected(tmp_path, wrong):
     """A report would draw a billion of them."""
     path = tmp_path / "labels.parquet"
     with labels_file(path) as write:

@@ -78,14 +78,14 @@ def test_values_that_cannot_be_written_keep_the_older_model(saved, values):
     assert [p.name for p in saved.parent.iterdir()] == ["model"]
 
 
-def test_foreign_directories_are_refused(tmp_path):
+def test_foreign_directories_are_rejected(tmp_path):
     (tmp_path / "thesis.txt").write_text("years of work")
     with pytest.raises(ValueError, match=r"holds other files \('thesis.txt'\); name a new"):
         write_model(tmp_path, TENSORS, VALUES)
     assert (tmp_path / "thesis.txt").read_text() == "years of work"
 
 
-def test_a_file_in_the_place_is_refused(tmp_path):
+def test_a_file_in_the_place_is_rejected(tmp_path):
     path = tmp_path / "model"
     path.write_text("a file")
     with pytest.raises(ValueError, match="it is a file; name a directory"):
@@ -144,7 +144,7 @@ DAMAGE = {
 
 
 @pytest.mark.parametrize("name", DAMAGE)
-def test_damage_is_named(saved, name):
+def test_damaged_files_raise(saved, name):
     harm, words = DAMAGE[name]
     harm(saved)
     with pytest.raises(ValueError, match=words):
@@ -152,14 +152,14 @@ def test_damage_is_named(saved, name):
 
 
 @pytest.mark.parametrize("make", [lambda p: p, lambda p: p.mkdir(), lambda p: p.write_text("x")])
-def test_what_is_no_model_is_named(tmp_path, make):
+def test_directory_without_a_model_raises(tmp_path, make):
     make(tmp_path / "thing")
     with pytest.raises(ValueError, match=r"thing' is not a saved model: model.safetensors is miss"):
         read_model(tmp_path / "thing")
 
 
 @pytest.mark.parametrize("bad", [float("nan"), float("inf"), 1j])
-def test_numbers_that_are_not_finite_or_not_real_are_refused(tmp_path, bad):
+def test_numbers_that_are_not_finite_or_not_real_are_rejected(tmp_path, bad):
     tensors = {**TENSORS, "labels.codes": torch.tensor([1.0, bad])}
     write_model(tmp_path / "model", tensors, VALUES)
     with pytest.raises(ValueError, match=r"is damaged: 'labels.codes' holds numbers that are not"):

@@ -82,7 +82,7 @@ def test_a_run_of_other_options_is_not_continued(tmp_path, change):
         begin(tmp_path / "run", {**ONE, **change}, resume=True)
 
 
-def test_resume_of_nothing_begins(tmp_path):
+def test_resume_without_a_run_starts_from_the_beginning(tmp_path):
     assert begin(tmp_path / "run", resume=True) is False
     (tmp_path / "run" / "checkpoints" / "run.json").unlink()  # died before it could write it
     (tmp_path / "run" / "checkpoints" / ".run.json.x.tmp").write_text("half")
@@ -106,7 +106,7 @@ def test_an_unfinished_run_of_another_version_is_named(tmp_path):
         RunDirectory(tmp_path / "run", resume=True)
 
 
-def test_what_was_begun_for_nothing_goes(tmp_path):
+def test_empty_output_directory_is_removed_after_a_failure(tmp_path):
     run = RunDirectory(tmp_path / "a" / "b" / "run")
     run.begin(ONE)
     run.abandon()

@@ -158,7 +158,7 @@ def test_gray_images_may_come_with_or_without_their_channel():
         (np.array([[1.0, np.nan], [0.0, 1.0]]), "NaN"),
     ],
 )
-def test_wrong_arrays_are_named(X, words):
+def test_invalid_arrays_raise(X, words):
     with pytest.raises(ValueError, match=words):
         prepare(X)
 

@@ -63,7 +63,7 @@ def windows(views: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-def test_a_policy_of_nothing_returns_the_image(shape):
+def test_empty_augmentation_returns_the_image(shape):
     images = pictures(3, shape)
     torch.testing.assert_close(vary(images), images, rtol=0, atol=rounding(shape))
 
@@ -92,7 +92,7 @@ def test_crop_of_a_ramp_has_a_closed_form(height, width, scale, ratio):
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_a_crop_brings_no_black_into_the_image(seed):
+def test_crop_adds_no_black_border(seed):
     white = vary(torch.ones(100, 1, 16, 16), seed, crop_scale=(0.04, 1.0), flip=0.5)
     torch.testing.assert_close(white, torch.ones_like(white))
 
@@ -295,7 +295,7 @@ def test_presets_give_finite_views_that_differ_between_equal_images(preset, shap
 
 
 @pytest.mark.parametrize("preset", ["paper", "images"])
-def test_the_generator_alone_decides(preset):
+def test_result_depends_on_the_generator_alone(preset):
     policy, images = PRESETS[preset].views.augmentation, pictures(8, (3, 16, 16))
     kept = images.clone()
     with global_random_state_kept():

@@ -68,7 +68,7 @@ def test_another_encoder_shares_nothing(tmp_path, X):
     assert len(get(tmp_path, X, key="another")) == 20
 
 
-def test_what_was_done_before_an_error_is_kept(tmp_path, X):
+def test_embeddings_computed_before_an_error_are_cached(tmp_path, X):
     encode = Encode(X)
 
     def fails(part):
@@ -82,7 +82,7 @@ def test_what_was_done_before_an_error_is_kept(tmp_path, X):
 
 
 @pytest.mark.parametrize("damage", ["cut", "zeroed", "one bit", "fifo"])
-def test_poisoned_shards_are_named_once_and_made_again(tmp_path, X, damage):
+def test_damaged_shards_warn_once_and_are_recomputed(tmp_path, X, damage):
     get(tmp_path, X, shard_size=4)
     for shard in sorted(tmp_path.glob("*/*.safetensors"))[:3]:
         content = shard.read_bytes()
@@ -100,7 +100,7 @@ def test_poisoned_shards_are_named_once_and_made_again(tmp_path, X, damage):
         assert get(tmp_path, X) == []
 
 
-def test_vectors_that_are_not_finite_are_not_believed(tmp_path, X):
+def test_non_finite_vectors_in_the_cache_are_ignored(tmp_path, X):
     """Even with hashes that fit them."""
     get(tmp_path, X)
     (path,) = tmp_path.glob("*/*.safetensors")
@@ -162,7 +162,7 @@ def test_only_the_shards_of_the_samples_are_read(tmp_path, X, monkeypatch):
     assert len(read) == 4
 
 
-def test_a_wrong_encoder_is_refused(tmp_path, X):
+def test_a_wrong_encoder_is_rejected(tmp_path, X):
     with pytest.raises(ValueError, match=r"must return \(20, p\), got \(20,\)"):
         EmbeddingCache(tmp_path).get("e", hash_samples(X), lambda part: np.zeros(len(part)))
     assert EmbeddingCache(tmp_path).get("e", [], Encode(X)).shape == (0, 0)
@@ -183,7 +183,7 @@ def _slowly(folder, X, pause):
     EmbeddingCache(folder).get("encoder", hash_samples(X), encode, shard_size=1)
 
 
-def test_a_killed_process_leaves_whole_shards_only(tmp_path, X):
+def test_kill_leaves_only_complete_shards(tmp_path, X):
     context = multiprocessing.get_context("fork")
     process = context.Process(target=_slowly, args=(tmp_path, X, 0.05))
     process.start()

@@ -63,7 +63,7 @@ def test_more_views_than_copies_go_round(samples, bank):
     assert torch.equal(drawn[3], drawn[0])
 
 
-def test_a_bank_of_another_shape_is_refused(samples, bank):
+def test_a_bank_of_another_shape_is_rejected(samples, bank):
     with pytest.raises(ValueError, match=r"must be \(V, 12, 4\), got \(3, 11, 4\)"):
         CachedViews(samples, ViewConfig(), generator(), bank=bank[:, 1:])
 
@@ -99,7 +99,7 @@ def test_views_depend_on_the_generator_alone(samples, bank, images):
             assert not torch.equal(first, make(generator(2))(torch.arange(N)))
 
 
-def test_a_copy_does_not_depend_on_its_company(images):
+def test_augmented_copy_does_not_depend_on_its_batch(images):
     hashes, policy = hash_samples(images), Augmentation()
     whole = augmented(images, hashes, policy, 1)
     part = augmented(images[[7, 2]], [hashes[7], hashes[2]], policy, 1)

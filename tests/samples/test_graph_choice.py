@@ -117,6 +117,6 @@ def test_reason_names_the_metric_and_the_next():
     assert NeighborChoice("cosine", {}).reason() == "neighbours by cosine, as asked"
 
 
-def test_a_choice_survives_json():
+def test_choice_round_trips_through_json():
     choice = choose_metric(random(50, 3), 2)
     assert NeighborChoice.from_dict(json.loads(json.dumps(choice.to_dict()))) == choice

@@ -33,7 +33,7 @@ def test_number_of_parts_is_the_least_that_keeps_to_the_size(n, size):
     assert all(len(next(source)) <= size for _ in range(source.per_epoch))
 
 
-def test_the_generator_alone_decides():
+def test_result_depends_on_the_generator_alone():
     with global_random_state_kept():
         first = [next(batch).tolist() for batch in [batches(50, 8)] for _ in range(20)]
         again = [next(batch).tolist() for batch in [batches(50, 8)] for _ in range(20)]
@@ -42,7 +42,7 @@ def test_the_generator_alone_decides():
     assert first != other
 
 
-def test_is_an_iterator():
+def test_batches_are_an_iterator():
     source = batches(6, 3)
     assert iter(source) is source
     assert len([b for b, _ in zip(source, range(5), strict=False)]) == 5

@@ -33,7 +33,7 @@ def test_a_second_search_is_read_and_the_same(search):
     assert search.cache.get(name).arrays["neighbors"].dtype == np.int32
 
 
-def test_other_questions_are_searched(search):
+def test_other_parameters_search_again(search):
     X = random()
     search(X, 3)
     changed = X.clone()
@@ -51,7 +51,7 @@ def test_other_questions_are_searched(search):
         assert not search.found
 
 
-def test_few_rows_leave_nothing(search):
+def test_few_rows_are_not_cached(search):
     search(random(9), 3)
     search(random(), 0)
     assert not search.cache.folder.exists()
@@ -71,7 +71,7 @@ def test_the_ones_used_last_are_kept(tmp_path):
 
 
 @pytest.mark.parametrize("damage", ["text", "zeros", "empty"])
-def test_damage_is_searched_again(search, damage):
+def test_damaged_neighbour_cache_is_searched_again(search, damage):
     X = random()
     expected = search(X, 3)
     (file,) = search.cache.folder.iterdir()
@@ -85,7 +85,7 @@ def test_damage_is_searched_again(search, damage):
     assert search.found
 
 
-def test_a_place_that_cannot_be_written_is_no_error(tmp_path):
+def test_unwritable_cache_warns_without_failing(tmp_path):
     (tmp_path / "file").write_text("in the way")
     X = random()
     search = NeighborCache(tmp_path / "file", least=10)
@@ -104,7 +104,7 @@ def test_views_search_when_they_need_to(search):
     assert search.cache.folder.exists()
 
 
-def test_views_that_go_on_search_nothing():
+def test_resumed_views_do_not_search_again():
     def never(*args, **options):
         raise AssertionError("searched")
 

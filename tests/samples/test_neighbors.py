@@ -118,7 +118,7 @@ def test_neighbors_turn_with_the_samples(metric):
 
 
 @pytest.mark.parametrize("metric", ["manhattan", "ridge:", "ridge:-1", "ridge:nan", "auto"])
-def test_an_unknown_metric_is_refused(metric):
+def test_an_unknown_metric_is_rejected(metric):
     with pytest.raises(ValueError, match="`metric` must be euclidean, standardized, cosine") as e:
         nearest_neighbors(random(5, 2), 1, metric=metric)
     assert "\n" not in str(e.value)

@@ -28,7 +28,7 @@ def test_noise_is_a_standard_deviation_on_both_manifolds(noise):
         np.testing.assert_allclose(np.corrcoef(part.T), np.eye(3), atol=0.03)
 
 
-def test_the_seed_decides():
+def test_seed_determines_the_result():
     with global_random_state_kept():
         first, again, other = (make_sphere_manifolds(random_state=s)[0] for s in (3, 3, 4))
         drawn = make_sphere_manifolds(random_state=np.random.default_rng(3))[0]

@@ -25,7 +25,7 @@ def test_samples_pass_unchanged(shape, convert):
     assert np.array_equal(check_samples(model, convert(X[:1]), fitted), X[:1])
 
 
-def test_what_a_model_cannot_take_is_named():
+def test_samples_that_do_not_fit_the_model_raise():
     """Too many dimensions, the other kind of samples, too few, or holes."""
     vectors, images = np.zeros((4, 3)), np.zeros((4, 5, 5))
     model = Model()

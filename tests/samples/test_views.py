@@ -103,7 +103,7 @@ CONFIGS = [{"n_neighbors": 3}, {"noise": 0.5}, {"n_neighbors": 3, "noise": 0.5},
 
 @pytest.mark.parametrize("config", CONFIGS)
 @pytest.mark.parametrize("shape", [(80, 5), (80, 3, 8, 8)])
-def test_same_generator_same_views_and_nothing_global(config, shape):
+def test_same_generator_gives_same_views_without_global_state(config, shape):
     X = random(*shape).abs().clamp(max=1)
     index = torch.arange(80)
     with global_random_state_kept():

@@ -42,7 +42,7 @@ def test_jpeg_is_near(tmp_path, suffix):
     assert np.abs(found.astype(int) - np.array([200, 100, 50])[:, None, None]).max() <= 3
 
 
-def test_the_extension_does_not_matter(tmp_path):
+def test_file_type_is_detected_by_content(tmp_path):
     Image.fromarray(colours()).save(tmp_path / "a.jpg", format="PNG")
     np.testing.assert_array_equal(read(tmp_path / "a.jpg", 8), colours().transpose(2, 0, 1))
 
@@ -130,7 +130,7 @@ def test_sixteen_bits_are_scaled_not_clipped(tmp_path, suffix):
         (np.full(64, 10**6, np.int32), 10**6, 10**6 + 1),
     ],
 )
-def test_wide_numbers_by_their_range(tmp_path, values, low, high):
+def test_wide_integers_are_scaled_by_their_range(tmp_path, values, low, high):
     Image.fromarray(values.reshape(8, 8)).save(tmp_path / "a.tif")
     expected = (values.reshape(8, 8).astype(float) - low) / (high - low) * 255
     assert np.abs(read(tmp_path / "a.tif", 8)[0] - expected).max() <= 0.51

@@ -62,7 +62,7 @@ def test_links_and_loops(tmp_path):
     assert listing.broken[0].reason == "link to nowhere"
 
 
-def test_what_is_no_file(tmp_path):
+def test_folders_and_pipes_are_not_images(tmp_path):
     (tmp_path / "x.png").mkdir()
     picture(tmp_path / "x.png" / "inside.png")
     os.mkfifo(tmp_path / "pipe.jpg")
@@ -157,7 +157,7 @@ def test_folders_without_images(tmp_path, cache, make, words):
         ({"workers": 1.5}, "`workers`"),
     ],
 )
-def test_wrong_options(tmp_path, cache, options, words):
+def test_invalid_options_raise(tmp_path, cache, options, words):
     fill(tmp_path / "photos", 1)
     with pytest.raises(ValueError, match=words):
         open_source(tmp_path / "photos", cache_dir=cache, **options)
@@ -198,7 +198,7 @@ def test_broken_files_change_nothing_else(tmp_path, cache, n):
         open_source(folder, **options, max_broken=0.005)
 
 
-def test_what_may_pass_is_tried_again(tmp_path, cache, monkeypatch):
+def test_temporary_failures_are_retried(tmp_path, cache, monkeypatch):
     folder = fill(tmp_path / "photos", 3)
 
     def failing(path: str, size: int) -> Decoded:
@@ -265,7 +265,7 @@ def test_workers_do_not_run_the_script_again_nor_import_its_neighbours(tmp_path)
     assert run.stdout == "found 40 False\n", run.stderr
 
 
-def test_a_file_that_kills_its_worker_is_reported_and_the_others_go_on(tmp_path, monkeypatch):
+def test_a_file_that_kills_its_worker_is_reported_and_the_others_continue(tmp_path, monkeypatch):
     folder = fill(tmp_path / "photos", 40)
     source = Path(workers.decode.__file__).read_text()
     deadly = source.replace(
@@ -314,7 +314,7 @@ def decodes(monkeypatch):
     return seen
 
 
-def test_only_what_is_new_is_decoded(tmp_path, cache, decodes):
+def test_only_new_images_are_decoded(tmp_path, cache, decodes):
     folder = fill(tmp_path / "photos", 5)
 
     def reopen() -> tuple[list[str], np.ndarray]:
@@ -367,7 +367,7 @@ def test_a_file_replaced_by_one_of_the_same_size_and_age_is_noticed(tmp_path, ca
 @pytest.mark.parametrize(
     ("damage", "decoded"), [("index", 4), ("cut", 1), ("zeroed", 1), ("gone", 4), ("touched", 0)]
 )
-def test_a_damaged_cache_is_made_again(tmp_path, cache, damage, decoded):
+def test_damaged_cache_is_recomputed(tmp_path, cache, damage, decoded):
     folder = fill(tmp_path / "photos", 4)
     before = np.array(open_source(folder, cache_dir=cache).X)
     (home,) = (cache / "pixels").iterdir()
@@ -417,7 +417,7 @@ def test_leftovers_are_swept(tmp_path, cache):
     ]
 
 
-def test_what_was_decoded_before_an_interruption_is_kept(tmp_path, cache, monkeypatch):
+def test_decoded_images_survive_an_interrupt(tmp_path, cache, monkeypatch):
     folder = fill(tmp_path / "photos", 30)
     monkeypatch.setattr(pixels, "CHECKPOINT_SECONDS", 0.0)
 

@@ -43,7 +43,7 @@ def test_a_list_of_endless_files_does_not_hang(tmp_path, odd, seen_before):
 
 
 @pytest.mark.parametrize("name", ["x.npy", "x.npz", "x.csv", "x.parquet", "x.safetensors"])
-def test_a_pipe_as_input_is_refused(tmp_path, name):
+def test_a_pipe_as_input_is_rejected(tmp_path, name):
     os.mkfifo(tmp_path / name)
     with pytest.raises(ValueError, match="is not a regular file; give a file or a folder"):
         open_source(tmp_path / name)

@@ -89,7 +89,7 @@ def test_unknown_names_and_splits_list_the_known(name, split, words):
         ("stl10:unlabeled", "stl10_binary.tar.gz"),
     ],
 )
-def test_what_is_missing_is_named_with_its_place(tmp_path, name, file):
+def test_missing_files_are_named_with_their_place(tmp_path, name, file):
     with pytest.raises(FileNotFoundError) as caught:
         load_named(name, data_dir=tmp_path, download=False)
     text = str(caught.value)
@@ -136,7 +136,7 @@ def test_idx_files_plain_and_packed(tmp_path, packed):
         assert y.dtype == np.int64
 
 
-def test_a_changed_byte_and_a_wrong_count_are_told(tmp_path):
+def test_changed_bytes_and_wrong_counts_raise(tmp_path):
     files, _ = small_idx(tmp_path / "there", packed=True)
     with pytest.raises(ValueError, match="must hold 7 images"):
         dataclasses.replace(files, counts={"train": 7}).load(offline(tmp_path), "train")

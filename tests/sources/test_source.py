@@ -62,7 +62,7 @@ def test_every_form_gives_the_same_vectors(tmp_path):
 
 
 @pytest.mark.parametrize("given", [X, X.tolist(), torch.from_numpy(X)])
-def test_arrays_and_tensors(given):
+def test_arrays_and_tensors_are_sources(given):
     source = open_source(given)
     np.testing.assert_array_equal(np.asarray(source.X, np.float32), X)
     assert source.name == "array"
@@ -71,7 +71,7 @@ def test_arrays_and_tensors(given):
 
 
 @pytest.mark.parametrize("dtype", ["f2", "f4", "f8", ">f4", "i1", "u2", "i8", ">i4", "?", "g"])
-def test_real_types_are_taken_as_they_are_or_made_native(tmp_path, dtype):
+def test_real_dtypes_are_kept_or_converted_to_native(tmp_path, dtype):
     values = (10 * X).round().astype(dtype)
     np.save(tmp_path / "a.npy", values)
     source = open_source(tmp_path / "a.npy")
@@ -151,7 +151,7 @@ def test_large_arrays_stay_on_disk(tmp_path, n):
         (np.ones((2, 4, 5, 6)), r"1 or 3 channels, got shape \(2, 4, 5, 6\)"),
     ],
 )
-def test_wrong_arrays_in_one_line(tmp_path, values, words):
+def test_invalid_arrays_give_one_line_errors(tmp_path, values, words):
     np.save(tmp_path / "a.npy", values)
     for spec in (tmp_path / "a.npy", values):
         if spec is values and values.dtype.kind in "cU":
@@ -228,7 +228,7 @@ def damaged(folder: Path) -> list[tuple[str, str]]:
     ]  # fmt: skip
 
 
-def test_wrong_files_in_one_line(tmp_path):
+def test_invalid_files_give_one_line_errors(tmp_path):
     for name, words in damaged(tmp_path):
         with pytest.raises((ValueError, OSError), match=words) as caught:
             open_source(str(tmp_path / name), cache_dir=tmp_path / "cache")
@@ -355,7 +355,7 @@ def test_labels_from_everywhere(tmp_path):
         ("gone.npy", "file 'gone.npy' does not exist"),
     ],
 )
-def test_wrong_labels(labels, words):
+def test_invalid_labels_raise(labels, words):
     with pytest.raises((ValueError, FileNotFoundError), match=words):
         open_source(X, labels=labels)
 

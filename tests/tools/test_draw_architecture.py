@@ -90,7 +90,7 @@ def test_sizes_name_rooms_of_both_checkouts():
     assert "| all | 3 | 15 | 2 | 12 |" in table
 
 
-def test_a_page_without_markers_is_refused():
+def test_a_page_without_markers_is_rejected():
     with pytest.raises(ValueError, match="must have one"):
         updated_page("no markers", "table")
 

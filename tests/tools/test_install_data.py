@@ -88,7 +88,7 @@ def test_installs_once_what_is_missing(tmp_path, monkeypatch, capsys):
     assert not list(data.rglob("*.tmp"))
 
 
-def test_what_cannot_be_had_is_told_and_the_others_go_on(tmp_path, monkeypatch, capsys):
+def test_failed_downloads_are_reported_and_others_continue(tmp_path, monkeypatch, capsys):
     shop = tmp_path / "shop"
     shop.mkdir()
     packages(shop, monkeypatch)

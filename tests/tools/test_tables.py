@@ -84,14 +84,14 @@ def test_series_that_cannot_be_vectors():
         tables.read_ts("1,2:a\n")
 
 
-def test_missing_values_are_refused(shop, tmp_path, monkeypatch):
+def test_missing_values_are_rejected(shop, tmp_path, monkeypatch):
     monkeypatch.setattr(tables, "read_ts", lambda text: (np.array([[np.nan]]), np.array(["a"])))
     with pytest.raises(ValueError, match="osuleaf has missing values"):
         tables.install_series(tmp_path)
     assert not list(tmp_path.rglob("*.npz"))
 
 
-def test_no_apt_and_a_failing_command_are_one_line(tmp_path, monkeypatch):
+def test_no_apt_and_a_failing_command_give_a_one_line_error(tmp_path, monkeypatch):
     with pytest.raises(OSError, match=r"`sh -c echo first; echo no such package; exit 3` failed: "
                        "no such package"):  # fmt: skip
         tables.run(["sh", "-c", "echo first; echo no such package; exit 3"])

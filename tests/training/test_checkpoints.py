@@ -37,13 +37,13 @@ def test_memory_order_comes_back():
     assert through_json([x.contiguous()])[0].stride() == x.contiguous().stride()
 
 
-def test_other_objects_are_refused():
+def test_other_objects_are_rejected():
     with pytest.raises(TypeError, match="cannot hold a set"):
         pack({"a": {1, 2}})
 
 
 @pytest.mark.parametrize("kind", ["SGD", "Adam", "AdamW", "RMSprop", "NAdam"])
-def test_optimizers_go_on_to_the_last_bit(kind):
+def test_resumed_optimizers_are_bit_equal(kind):
     def steps(w: torch.Tensor, optimizer: torch.optim.Optimizer, n: int) -> None:
         for i in range(n):
             w.grad = torch.cos(w.detach() * (i + 1))
@@ -64,7 +64,7 @@ def test_optimizers_go_on_to_the_last_bit(kind):
     assert torch.equal(w, other_w)
 
 
-def test_what_was_captured_does_not_change():
+def test_captured_state_is_independent_of_later_changes():
     layer = torch.nn.Linear(2, 2)
     generator = torch.Generator().manual_seed(0)
     states = capture({"layer": layer, "generator": generator})
@@ -79,7 +79,7 @@ def test_what_was_captured_does_not_change():
 # ---------------------------------------------------------------- on disk
 
 
-def test_the_last_few_are_kept_whole(tmp_path):
+def test_last_checkpoints_are_kept_complete(tmp_path):
     checkpoints = Checkpoints(tmp_path / "new", keep=3)
     assert checkpoints.newest() is None
     for i in range(5):
@@ -109,7 +109,7 @@ def test_a_failing_disk_leaves_nothing_behind(tmp_path, monkeypatch):
     assert checkpoints.newest().values["step"] == 1
 
 
-def test_damage_and_strangers(tmp_path):
+def test_damaged_and_foreign_checkpoints_are_skipped(tmp_path):
     checkpoints = Checkpoints(tmp_path)
     (tmp_path / "checkpoint-notes").mkdir()
     (tmp_path / ".checkpoint-00000007.x.tmp").mkdir()
@@ -126,7 +126,7 @@ def test_damage_and_strangers(tmp_path):
     assert not list(tmp_path.glob(".*"))
 
 
-def test_another_format_is_refused(tmp_path):
+def test_another_format_is_rejected(tmp_path):
     checkpoints = Checkpoints(tmp_path)
     checkpoints.save({}, {})
     path = tmp_path / "checkpoint-00000000" / "state.json"
@@ -139,7 +139,7 @@ def test_another_format_is_refused(tmp_path):
     ("options", "words"),
     [({"every": -1}, "`every` .* got -1; try 5"), ({"keep": 0}, "`keep` .* got 0; try 2")],
 )
-def test_wrong_settings_are_named(tmp_path, options, words):
+def test_invalid_settings_raise(tmp_path, options, words):
     with pytest.raises(ValueError, match=words):
         Checkpoints(tmp_path, **options)
 
@@ -150,7 +150,7 @@ def test_a_file_in_the_way_is_named(tmp_path):
         Checkpoints(tmp_path / "file")
 
 
-def test_they_are_due_after_some_minutes(tmp_path, monkeypatch):
+def test_checkpoint_is_due_after_the_given_minutes(tmp_path, monkeypatch):
     now = [100.0]
     monkeypatch.setattr("time.monotonic", lambda: now[0])
     checkpoints = Checkpoints(tmp_path, every=2)
@@ -161,7 +161,7 @@ def test_they_are_due_after_some_minutes(tmp_path, monkeypatch):
     assert not checkpoints.due()
 
 
-def test_the_identity_is_compared_in_depth(tmp_path):
+def test_nested_identity_is_compared(tmp_path):
     identity = {"config": {"a": {"b": (1, 2)}}, "seed": 3}
     Record(Checkpoints(tmp_path), identity).save("s", 1, {}, [])
     assert Record(Checkpoints(tmp_path), identity).reached("s")

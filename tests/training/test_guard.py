@@ -52,7 +52,7 @@ def test_restores_the_older_of_two_kept_states(last, kept):
     assert weight == kept
 
 
-def test_what_came_after_the_restored_state_is_forgotten():
+def test_restore_discards_later_states():
     case = toy()
     walk(case, range(12))  # kept: 0 and 10
     assert restore(case, 12)[2] == 0
@@ -62,7 +62,7 @@ def test_what_came_after_the_restored_state_is_forgotten():
     assert restore(case, 60)[2] > 24
 
 
-def test_a_restored_state_is_not_measured_by_what_came_later():
+def test_restored_state_is_not_compared_with_later_rates():
     case = toy()
     case.guard.healthy(0, 0.0, LEAST + 1)
     for step in range(1, 9):
@@ -117,7 +117,7 @@ def test_the_warning_names_stage_trouble_steps_and_consequence():
         (1e30, 25.0, None),
     ],
 )
-def test_what_counts_as_trouble(loss, R, words):
+def test_trouble_is_non_finite_loss_collapse_or_lost_gain(loss, R, words):
     case = toy()
     walk(case, range(1))
     problem = case.guard.trouble(loss, R)
@@ -183,7 +183,7 @@ def steps_of(text: str) -> tuple[int, int]:
 
 
 @pytest.mark.parametrize(("lr", "norm"), [(1e20, True), (1e7, False), (1e20, False)])
-def test_a_step_far_too_large_is_noticed_at_once_and_taken_back(lr, norm):
+def test_huge_step_is_detected_and_undone(lr, norm):
     problem = Problem(lr, norm)
     history, texts = problem.run()
     noticed, restored = steps_of(texts[0])
@@ -198,7 +198,7 @@ def test_a_step_far_too_large_is_noticed_at_once_and_taken_back(lr, norm):
     assert all(torch.isfinite(p).all() for p in problem.network.parameters())
 
 
-def test_training_goes_on_to_the_optimum_with_a_smaller_step():
+def test_training_continues_to_the_optimum_with_a_smaller_step():
     """R is at most d log(1 + 1/eps_sq), reached by features that fill all directions evenly."""
     problem = Problem(1e20, caution=1e-11)
     history, texts = problem.run(100)
@@ -219,7 +219,7 @@ def test_gives_up_at_the_last_healthy_state(max_restores):
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf])
-def test_a_loss_that_is_not_finite_costs_one_step(value):
+def test_non_finite_loss_costs_one_step(value):
     problem = Problem(1e-2)
     problem.spoil = lambda step, loss: loss * value if step == 25 else loss
     history, texts = problem.run()
@@ -231,7 +231,7 @@ def test_a_loss_that_is_not_finite_costs_one_step(value):
     assert all(math.isfinite(row["loss"]) for row in history)
 
 
-def test_a_gradient_that_is_not_finite_costs_one_step():
+def test_non_finite_gradient_costs_one_step():
     problem = Problem(1e-2)
     name, weight = "feature_head.layers.0.weight", problem.network.feature_head.layers[0].weight
 
@@ -246,14 +246,14 @@ def test_a_gradient_that_is_not_finite_costs_one_step():
     assert all(torch.isfinite(p).all() for p in problem.network.parameters())
 
 
-def test_lost_numbers_in_the_first_step_are_an_error():
+def test_non_finite_numbers_in_the_first_step_raise():
     problem = Problem(1e-2)
     problem.X[0, 0] = math.inf
     with pytest.raises(ValueError, match=r"stage 2: the features became .* in the first step"):
         problem.run()
 
 
-def test_other_errors_pass_and_the_watch_ends():
+def test_other_errors_propagate_and_hooks_are_removed():
     problem = Problem(1e-2)
 
     def broken(step: int) -> Terms:

@@ -49,7 +49,7 @@ def test_another_run_begins_where_stage_1_ended(tmp_path):
         changed(config={**RUN["config"], "pretrain": {"method": "tcr", "lr": 0.2}}),
     ],
 )
-def test_what_led_elsewhere_is_not_taken(tmp_path, other):
+def test_entries_with_a_different_identity_are_not_used(tmp_path, other):
     cache = Stage1Cache(tmp_path / "cache", {"code": "x"})
     finish(tmp_path, cache)
     assert reached(tmp_path, cache, RUN)
@@ -73,7 +73,7 @@ def test_weights_on_disk_are_not_known_by_their_path(tmp_path):
     assert not reached(tmp_path, cache, there)
 
 
-def test_own_checkpoints_come_first(tmp_path):
+def test_own_checkpoint_takes_precedence_over_the_cache(tmp_path):
     cache = Stage1Cache(tmp_path / "cache")
     finish(tmp_path, cache)
     checkpoints = Checkpoints(tmp_path / "b", stage1=cache)
@@ -95,7 +95,7 @@ def test_the_ones_used_last_are_kept(tmp_path):
         Stage1Cache(tmp_path, most=0)
 
 
-def test_damage_costs_only_time(tmp_path):
+def test_damaged_entry_warns_and_is_not_used(tmp_path):
     cache = Stage1Cache(tmp_path / "cache")
     finish(tmp_path, cache)
     for file in (tmp_path / "cache").rglob("*.safetensors"):
@@ -104,7 +104,7 @@ def test_damage_costs_only_time(tmp_path):
         assert not reached(tmp_path, cache, RUN)
 
 
-def test_a_shelf_that_cannot_be_written_is_no_error(tmp_path):
+def test_unwritable_cache_warns_without_failing(tmp_path):
     (tmp_path / "file").write_text("in the way")
     with pytest.warns(UnbendWarning, match="cannot be written .*; free space, or set UNBEND_CACHE"):
         finish(tmp_path, Stage1Cache(tmp_path / "file"))

@@ -110,7 +110,7 @@ class Rate(Line):
 
 
 @pytest.mark.parametrize("known", [True, False])
-def test_a_last_update_into_collapse_is_taken_back_where_it_can_be_seen(known):
+def test_collapse_in_the_last_update_is_undone(known):
     class Pushed(Rate):
         def push(self, step: int) -> float:
             return 1e6 * (step == 5)  # only the look after the last of 5 steps sees this
@@ -129,7 +129,7 @@ def test_a_last_update_into_collapse_is_taken_back_where_it_can_be_seen(known):
     assert line.at == 5 * 8 % 24  # the look itself leaves no trace
 
 
-def test_the_look_after_the_last_update_leaves_no_trace():
+def test_check_after_the_last_update_has_no_side_effects():
     plain, looked = Rate(), Rate()
     looked.options["parts"] = {"position": Position(looked)}
     assert plain.run(4) == looked.run(4)
@@ -137,7 +137,7 @@ def test_the_look_after_the_last_update_leaves_no_trace():
     assert plain.at == looked.at
 
 
-def test_weights_lost_in_the_last_update_are_noticed():
+def test_non_finite_weights_after_the_last_update_are_detected():
     line = Line(lr=1e308)
     with pytest.warns(CollapseWarning, match="the weights became infinite or NaN at step 1"):
         line.run(1)
@@ -179,7 +179,7 @@ class Scaled:
         return [layer.weight.detach() - w for layer, w in zip(self.layers, self.start, strict=True)]
 
 
-def test_a_scale_that_overflows_is_lowered_without_a_restore(recwarn):
+def test_overflowing_loss_scale_is_lowered_without_a_restore(recwarn):
     big, plain = Scaled(2.0**127, 64.0), Scaled(1.0)
     rows = big.run(9)
     assert len(rows) == 9
@@ -205,7 +205,7 @@ def test_both_optimizers_undo_the_same_scale():
         torch.testing.assert_close(found, expected)
 
 
-def test_a_scale_that_never_fits_is_trouble():
+def test_loss_scale_that_always_overflows_is_trouble():
     class Never(Scaled):
         def compute(self, step: int) -> Terms:
             terms = super().compute(step)

@@ -65,7 +65,7 @@ def rows(path):
         return list(csv.DictReader(file))
 
 
-def test_a_folder_leaves_a_whole_run(run):
+def test_clustering_a_folder_writes_a_complete_run(run):
     there = {p.name for p in run.iterdir()}
     assert {
         "thumbnails.npy",
@@ -84,7 +84,7 @@ def test_a_folder_leaves_a_whole_run(run):
     assert manifest["encoder"]["fingerprint"] == load_encoder(ENCODER).fingerprint
 
 
-def test_a_later_report_still_knows_who_went_where(run):
+def test_contingency_table_matches_labels_csv(run):
     """The table of metrics.json counts folders against clusters, as labels.csv has them."""
     pairs = Counter(
         (row["sample"].lstrip("'").split("/")[0], int(row["cluster"]))
@@ -114,7 +114,7 @@ def test_the_saved_model_takes_images(run, photos):
     assert load(run / "model").predict(image.transpose(2, 0, 1)[None]).shape == (1,)
 
 
-def test_vectors_are_refused_by_a_model_of_images(run, tmp_path):
+def test_vectors_are_rejected_by_a_model_of_images(run, tmp_path):
     np.save(tmp_path / "x.npy", np.ones((3, 1280), dtype=np.float32))
     with pytest.raises(ValueError, match=r"cannot label .*x.npy.*needs images"):
         predict(run, tmp_path / "x.npy", out=tmp_path / "l.csv")

@@ -103,7 +103,7 @@ MOMENTS = ["stage 1", "stage 2", "labels", "writing", "report"]
 
 
 @pytest.mark.parametrize("stage", MOMENTS)
-def test_killed_in_any_stage(pictures, whole, tmp_path, stage):
+def test_resume_after_a_kill_in_any_stage(pictures, whole, tmp_path, stage):
     def listen(tick):
         if tick.stage == stage and tick.done == min(2, tick.total - 1):
             die()
@@ -119,7 +119,7 @@ def test_killed_in_any_stage(pictures, whole, tmp_path, stage):
 
 
 @pytest.mark.parametrize("number", [1, 4, 6, 9, 13])
-def test_killed_while_a_file_gets_its_name(pictures, whole, tmp_path, number):
+def test_resume_after_a_kill_during_rename(pictures, whole, tmp_path, number):
     """Also twice in a row: the second process dies a few files later."""
 
     def run_until(count: int, **options) -> int:

@@ -62,7 +62,7 @@ def ended(child: int) -> int:
 
 
 @pytest.mark.parametrize("options", [{}, {"overwrite": True}])
-def test_two_runs_at_once_leave_one_whole_run(tmp_path, X, options):
+def test_two_concurrent_runs_leave_one_complete_run(tmp_path, X, options):
     if options:
         work(X, tmp_path / "run", seed=7)
     children = [start(X, tmp_path / "run", seed, **options) for seed in range(4)]
@@ -75,7 +75,7 @@ def test_two_runs_at_once_leave_one_whole_run(tmp_path, X, options):
     assert not (tmp_path / "run" / "checkpoints").exists()
 
 
-def test_a_run_that_is_being_written_is_refused_at_once(tmp_path, X):
+def test_a_run_that_is_being_written_is_rejected_at_once(tmp_path, X):
     answers = []
 
     def listen(tick):
@@ -97,7 +97,7 @@ def mixed(tmp_path, X):
     return tmp_path / "a"
 
 
-def test_a_model_of_another_run_is_refused(tmp_path, mixed, X):
+def test_a_model_of_another_run_is_rejected(tmp_path, mixed, X):
     words = r"is not what the run wrote: its hash differs from that in manifest.json"
     with pytest.raises(ValueError, match=words):
         predict(mixed, X, out=tmp_path / "labels.csv")
@@ -111,7 +111,7 @@ def test_a_model_of_another_run_is_refused(tmp_path, mixed, X):
         export(mixed, "parquet", out=tmp_path / "again.parquet")
 
 
-def test_a_new_report_leaves_a_run_that_is_whole(tmp_path, X):
+def test_new_report_keeps_the_run_complete(tmp_path, X):
     work(X, tmp_path / "run", report=True)
     (tmp_path / "run" / "report.html").write_text("edited")
     report(tmp_path / "run")

@@ -79,7 +79,7 @@ def test_true_labels_are_scored_and_change_nothing(tmp_path):
     assert all(torch.equal(left[k], right[k]) for k in left)
 
 
-def test_an_interrupted_training_goes_on_to_the_same_weights(tmp_path):
+def test_resume_after_interrupt_is_bit_equal(tmp_path):
     train(tmp_path / "whole")
     calls = 0
 
@@ -113,7 +113,7 @@ def test_an_interrupted_training_goes_on_to_the_same_weights(tmp_path):
         (IMAGES, {"preset": "large"}, "`preset` must be one of auto"),
     ],
 )
-def test_wrong_calls_are_named_and_leave_nothing(tmp_path, X, options, words):
+def test_invalid_calls_raise_and_leave_no_files(tmp_path, X, options, words):
     with pytest.raises(ValueError, match=words):
         train(tmp_path / "encoder", X, **options)
     assert not (tmp_path / "encoder").exists()

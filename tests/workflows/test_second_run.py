@@ -65,7 +65,7 @@ def test_another_number_of_clusters_begins_with_stage_2(work, vectors):
     assert_same(quick, whole)
 
 
-def test_other_samples_seeds_and_settings_train_anew(work, vectors):
+def test_other_samples_seeds_or_settings_retrain(work, vectors):
     work(vectors, "first", "cache")
     longer = {**QUICK, "pretrain.min_steps": 5}
     for name, X, options in (

@@ -20,7 +20,7 @@ def test_pieces_are_the_rows_in_order(tmp_path, shape):
         assert (np.concatenate([part for _, part in parts]) == X).all()
 
 
-def test_what_was_written_to_a_private_map_is_not_lost(tmp_path):
+def test_forget_pages_keeps_writes_to_private_maps(tmp_path):
     np.save(tmp_path / "x.npy", np.zeros((9, 2)))
     X = np.load(tmp_path / "x.npy", mmap_mode="c")
     X[:] = 7

@@ -148,12 +148,12 @@ def test_bad_parameters_are_named_with_a_remedy(estimator, word):
 
 
 @pytest.mark.parametrize("cls", CLASSES)
-def test_images_without_a_backbone_are_refused(cls):
+def test_images_without_a_backbone_are_rejected(cls):
     with pytest.raises(ValueError, match=r"takes embeddings \(n, d\)"):
         cls(2).fit(np.random.default_rng(0).random((10, 8, 8)))
 
 
-def test_a_backbone_is_refused_for_vectors(tmp_path):
+def test_a_backbone_is_rejected_for_vectors(tmp_path):
     with pytest.raises(
         ValueError, match="`backbone` of SCAN is for images, got vectors of width 3"
     ):
@@ -170,7 +170,7 @@ def test_a_failed_fit_leaves_the_model_as_it_was():
     np.testing.assert_array_equal(model.predict(X), before)
 
 
-def test_self_labelling_is_left_out_where_nobody_is_sure():
+def test_self_labelling_is_skipped_without_confident_samples():
     """The surrogate on embeddings runs where samples are sure, and warns where none is."""
     X, y = groups()
     model = SCAN(4, n_heads=1, self_label_epochs=5, threshold=0.9, random_state=0).fit(X)

@@ -137,11 +137,11 @@ def test_spice_self_keeps_the_backbone_in_evaluation_mode(digits, backbone):
         torch.testing.assert_close(tensor, saved[name])
 
 
-def test_a_backbone_for_other_images_is_refused(backbone):
+def test_a_backbone_for_other_images_is_rejected(backbone):
     with pytest.raises(ValueError, match=r"8, 8.*does not fit this network"):
         SCAN(2, backbone=backbone).fit(np.random.default_rng(0).random((10, 32, 32)))
 
 
-def test_a_directory_without_an_encoder_is_refused(tmp_path):
+def test_a_directory_without_an_encoder_is_rejected(tmp_path):
     with pytest.raises(ValueError, match="holds no encoder"):
         SCAN(2, backbone=tmp_path).fit(np.random.default_rng(0).random((10, 8, 8)))

