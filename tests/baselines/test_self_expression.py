@@ -9,7 +9,7 @@ from sklearn.metrics import adjusted_rand_score
 from tests.generators.subspaces import union_of_subspaces
 
 from unbend.baselines import DSSC, LSR, METHODS, SSCOMP, TSC, EnSC
-from unbend.baselines.dssc import joint_codes, joint_objective
+from unbend.baselines.dssc import joint_codes
 from unbend.baselines.ensc import elastic_net_codes, elastic_net_weights
 from unbend.baselines.lsr import lsr_codes
 from unbend.baselines.projection import project_doubly_stochastic
@@ -204,6 +204,13 @@ def test_projection_looks_beyond_its_first_entries():
     np.testing.assert_allclose(A, 0.01, atol=1e-9)
 
 
+def _joint_objective(X, plus, minus, A, eta1, eta2, eta3):
+    """The joint model of DSSC; rows of X are samples, row j of the codes is that of sample j."""
+    size, fit = plus + minus, X - (plus - minus) @ X
+    gap = size - eta2 * (A.toarray() if sp.issparse(A) else A)
+    return float(0.5 * (fit**2).sum() + 0.5 * eta1 * (gap**2).sum() + eta3 * size.sum())
+
+
 def test_joint_model_reaches_the_minimum_of_a_general_solver():
     """The convex joint objective against L-BFGS-B on the same problem with A projected out."""
     X, _ = subspaces(n=8, k=2, noise=0.3, d=5, dim=2)
@@ -216,13 +223,13 @@ def test_joint_model_reaches_the_minimum_of_a_general_solver():
         size, signed = P + M, P - M
         shared = etas[0] * (size - etas[1] * A) + etas[2]
         fit = (signed @ X - X) @ X.T
-        return joint_objective(X, P, M, A, *etas), np.stack([shared + fit, shared - fit]).ravel()
+        return _joint_objective(X, P, M, A, *etas), np.stack([shared + fit, shared - fit]).ravel()
 
     free = np.tile(1 - np.eye(n), (2, 1, 1)).ravel()
     bounds = [(0, None if f else 0) for f in free]
     best = scipy.optimize.minimize(value, np.zeros(2 * n * n), jac=True, bounds=bounds)
     A = project_doubly_stochastic(plus + minus, etas[1])
-    ours = joint_objective(X, plus, minus, A, *etas)
+    ours = _joint_objective(X, plus, minus, A, *etas)
     assert np.all(np.diag(plus) == 0)
     np.testing.assert_allclose(ours, best.fun, rtol=1e-5)
     assert ours <= best.fun * (1 + 1e-6)

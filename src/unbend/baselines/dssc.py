@@ -14,10 +14,10 @@ from unbend.baselines.ensc import elastic_net_codes
 from unbend.baselines.lsr import lsr_codes
 from unbend.baselines.projection import project_doubly_stochastic
 from unbend.baselines.registry import peer
-from unbend.baselines.selfexpression import Affinity, SelfExpressive, is_sparse, symmetrise
+from unbend.baselines.selfexpression import Affinity, SelfExpressive, symmetrise
 from unbend.exceptions import NotConvergedWarning
 
-__all__ = ["DSSC", "joint_codes", "joint_objective"]
+__all__ = ["DSSC", "joint_codes"]
 
 
 @peer("j-dssc", "doubly stochastic affinity and self-expression", year=2021, joint=True)
@@ -113,22 +113,6 @@ class DSSC(SelfExpressive):
         eta1, eta2 = (1.0, 0.5) if self.joint else (10.0, 0.01)
         eta1 = eta1 if self.eta1 is None else self.eta1
         return eta1, eta2 if self.eta2 is None else self.eta2, self.eta3
-
-
-def joint_objective(
-    X: NDArray[Any],
-    plus: NDArray[Any],
-    minus: NDArray[Any],
-    A: Any,
-    eta1: float,
-    eta2: float,
-    eta3: float,
-) -> float:
-    """The joint model's objective; rows of X are samples, row j of the codes is sample j's."""
-    size = plus + minus
-    fit = X - (plus - minus) @ X
-    gap = size - eta2 * (A.toarray() if is_sparse(A) else A)
-    return float(0.5 * (fit**2).sum() + 0.5 * eta1 * (gap**2).sum() + eta3 * size.sum())
 
 
 def joint_codes(

@@ -8,15 +8,16 @@ parameters, which were chosen without labels.
 from __future__ import annotations
 
 from itertools import product
-from pathlib import Path
 from typing import Any
 
 from numpy.typing import NDArray
 
+from unbend.experiments.paper.paper_table import paper_table
 from unbend.experiments.paper.published import SUBSPACE
-from unbend.experiments.problem import open_problem, seeds_of
-from unbend.experiments.runner import Runner, RunResult, show_progress
-from unbend.metrics.tables import EFFECT, SCORE_COLUMNS, Table, effect, file_name, score_cells
+from unbend.experiments.problem import Problem
+from unbend.experiments.runner import Runner, RunResult
+from unbend.metrics.tables import EFFECT, SCORE_COLUMNS, Table, effect, score_cells
+from unbend.progress import Progress
 
 __all__ = ["run"]
 
@@ -33,23 +34,12 @@ DEFAULTS, ORACLE = "defaults", "oracle"
 Runs = dict[tuple[str, str, str], list[RunResult]]  # by method, input and choice of parameters
 
 
-def run(
-    *,
-    data: str | None = None,
-    encoder: str | None = None,
-    checkpoint: str | None = None,
-    scale: str = "small",
-    seeds: int | None = None,
-    out: Path | None = None,
-    verbose: bool = True,
-) -> Table:
+@paper_table("table2", seeds=(5, 3))
+def run(problem: Problem, each: range, progress: Progress) -> Table:
     """EnSC and SSC-OMP on Z_TCR (after stage 1) and on Z_MLC (after stage 2); MLC on X."""
-    problem = open_problem(data, encoder, checkpoint, scale=scale)
-    each = seeds_of(seeds, 5, 3, scale)
     chosen: dict[tuple[str, str], dict[str, float]] = {}
-    with show_progress(verbose) as progress:
-        runner = Runner(problem, progress)
-        found = _run_all(runner, each, chosen)
+    runner = Runner(problem, progress)
+    found = _run_all(runner, each, chosen)
     rows = [
         [
             name,
@@ -61,7 +51,7 @@ def run(
         for (name, given, choice), runs in found.items()
     ]
     rows.append(["chance, true sizes", "", "", *score_cells([runner.chance()]), ""])
-    table = Table(
+    return Table(
         f"Table 2. {problem.describe()}, {len(each)} seeds, mean ± sd",
         ["method", "input", "parameters", *SCORE_COLUMNS, "published ACC / NMI"],
         rows,
@@ -73,7 +63,6 @@ def run(
             "Published: CIFAR-10, parameters of EnSC and SSC-OMP chosen by the true labels.",
         ],
     )
-    return table.saved(out, file_name("table2", data, encoder, checkpoint))
 
 
 def _run_all(runner: Runner, each: range, chosen: dict[tuple[str, str], dict[str, float]]) -> Runs:

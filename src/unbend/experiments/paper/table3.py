@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
+from unbend.experiments.paper.paper_table import paper_table
 from unbend.experiments.paper.published import DEEP, Published
-from unbend.experiments.problem import Problem, open_problem, seeds_of
-from unbend.experiments.runner import Runner, RunResult, show_progress
-from unbend.metrics.tables import SCORE_COLUMNS, Table, file_name, mean_sd, score_cells
+from unbend.experiments.problem import Problem
+from unbend.experiments.runner import Runner, RunResult
+from unbend.metrics.tables import SCORE_COLUMNS, Table, mean_sd, score_cells
 from unbend.progress import Progress
 
 __all__ = ["compare_deep", "run"]
@@ -26,23 +25,11 @@ HEADS = {
 CLASSICS = {"k-means": "kmeans", "spectral clustering": "spectral"}
 
 
-def run(
-    *,
-    data: str | None = None,
-    encoder: str | None = None,
-    checkpoint: str | None = None,
-    scale: str = "small",
-    seeds: int | None = None,
-    out: Path | None = None,
-    verbose: bool = True,
-) -> Table:
+@paper_table("table3", seeds=(5, 3))
+def run(problem: Problem, each: range, progress: Progress) -> Table:
     """MLC and the peers; at the scale ``full`` on CIFAR-10, or CIFAR-20 with ``data``."""
-    problem = open_problem(data, encoder, checkpoint, scale=scale)
-    each = seeds_of(seeds, 5, 3, scale)
     published = DEEP["cifar20" if "cifar20" in problem.name else "cifar10"]
-    with show_progress(verbose) as progress:
-        table = compare_deep("Table 3", problem, each, published, progress)
-    return table.saved(out, file_name("table3", data, encoder, checkpoint))
+    return compare_deep("Table 3", problem, each, published, progress)
 
 
 def compare_deep(

@@ -2,34 +2,24 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
+from unbend.experiments.paper.paper_table import paper_table
 from unbend.experiments.paper.published import DEEP
 from unbend.experiments.paper.table3 import compare_deep
-from unbend.experiments.problem import open_problem, pairs_of_digits, seeds_of
-from unbend.experiments.runner import show_progress
-from unbend.metrics.tables import Table, file_name
+from unbend.experiments.problem import Problem, open_problem, pairs_of_digits
+from unbend.metrics.tables import Table
+from unbend.progress import Progress
 
 __all__ = ["run"]
 
 
-def run(
-    *,
-    data: str | None = None,
-    encoder: str | None = None,
-    checkpoint: str | None = None,
-    scale: str = "small",
-    seeds: int | None = None,
-    out: Path | None = None,
-    verbose: bool = True,
-) -> Table:
+def _open(data: str | None, encoder: str | None, checkpoint: str | None, *, scale: str) -> Problem:
+    if scale == "small" and not (data or encoder or checkpoint):
+        return pairs_of_digits()
+    return open_problem(data, encoder, checkpoint, scale=scale, full="cifar100")
+
+
+@paper_table("table4", seeds=(3, 3), opens=_open)
+def run(problem: Problem, each: range, progress: Progress) -> Table:
     """CIFAR-100, or TinyImageNet-200 with ``data``; small: numbers 00 to 99 of two digits each."""
-    if scale == "small" and data is None and not (encoder or checkpoint):
-        problem = pairs_of_digits()
-    else:
-        problem = open_problem(data, encoder, checkpoint, scale=scale, full="cifar100")
-    each = seeds_of(seeds, 3, 3, scale)
     published = DEEP["tinyimagenet" if "tiny" in problem.name else "cifar100"]
-    with show_progress(verbose) as progress:
-        table = compare_deep("Table 4", problem, each, published, progress)
-    return table.saved(out, file_name("table4", data, encoder, checkpoint))
+    return compare_deep("Table 4", problem, each, published, progress)

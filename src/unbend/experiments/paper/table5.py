@@ -3,45 +3,35 @@
 from __future__ import annotations
 
 import platform
-from pathlib import Path
 
 import torch
 
+from unbend.experiments.paper.paper_table import paper_table
 from unbend.experiments.paper.published import DEEP, MINUTES
 from unbend.experiments.paper.table3 import HEADS, PEERS
-from unbend.experiments.problem import open_problem, seeds_of
-from unbend.experiments.runner import Runner, show_progress
+from unbend.experiments.problem import Problem
+from unbend.experiments.runner import Runner
 from unbend.metrics import clustering_accuracy
-from unbend.metrics.tables import Table, file_name, mean_sd
+from unbend.metrics.tables import Table, mean_sd
+from unbend.progress import Progress
 
 __all__ = ["run"]
 
 
-def run(
-    *,
-    data: str | None = None,
-    encoder: str | None = None,
-    checkpoint: str | None = None,
-    scale: str = "small",
-    seeds: int | None = None,
-    out: Path | None = None,
-    verbose: bool = True,
-) -> Table:
+@paper_table("table5", seeds=(3, 1), full="cifar100")
+def run(problem: Problem, each: range, progress: Progress) -> Table:
     """Seconds of stage 1, of stage 2 with labels, and in total; the cache is not used."""
-    problem = open_problem(data, encoder, checkpoint, scale=scale, full="cifar100")
-    each = seeds_of(seeds, 3, 1, scale)
     times: dict[str, list[tuple[float, float, float]]] = {}
-    with show_progress(verbose) as progress:
-        runner = Runner(problem, progress, cached=False)
-        for seed in each:
-            first = runner.stage1(seed)
-            runs = {"MLC": runner.mlc(seed)}
-            runs |= {name: runner.peer(peer, seed) for name, peer in PEERS.items()}
-            Z = runner.features(seed)
-            runs |= {name: runner.classic(method, Z, seed) for name, method in HEADS.items()}
-            for name, found in runs.items():
-                acc = clustering_accuracy(problem.y, found.labels)
-                times.setdefault(name, []).append((first.seconds, found.seconds, acc))
+    runner = Runner(problem, progress, cached=False)
+    for seed in each:
+        first = runner.stage1(seed)
+        runs = {"MLC": runner.mlc(seed)}
+        runs |= {name: runner.peer(peer, seed) for name, peer in PEERS.items()}
+        Z = runner.features(seed)
+        runs |= {name: runner.classic(method, Z, seed) for name, method in HEADS.items()}
+        for name, found in runs.items():
+            acc = clustering_accuracy(problem.y, found.labels)
+            times.setdefault(name, []).append((first.seconds, found.seconds, acc))
     rows = [_row(name, found) for name, found in times.items()]
     published = {p.method: p.acc for p in DEEP["cifar100"]}
     rows += [
@@ -54,7 +44,7 @@ def run(
     ]
     threads = torch.get_num_threads()
     machine = _machine()
-    table = Table(
+    return Table(
         f"Table 5. {problem.describe()}, {len(each)} seeds, mean ± sd, seconds on {machine}, "
         f"{threads} thread{'s' if threads > 1 else ''}",
         ["method", "stage I", "stage II", "stage III", "total", "ACC"],
@@ -64,7 +54,6 @@ def run(
             "Stage II includes the labels. Published: CIFAR-100 on two RTX 3090, in seconds.",
         ],
     )
-    return table.saved(out, file_name("table5", data, encoder, checkpoint))
 
 
 def _row(name: str, found: list[tuple[float, float, float]]) -> list[str]:

@@ -2,35 +2,24 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 
+from unbend.experiments.paper.paper_table import paper_table
 from unbend.experiments.paper.published import IMBALANCED
 from unbend.experiments.paper.table3 import CLASSICS
-from unbend.experiments.problem import make_imbalanced, open_problem, seeds_of
-from unbend.experiments.runner import Runner, show_progress
-from unbend.metrics.tables import EFFECT, Table, effect, file_name, mean_sd
+from unbend.experiments.problem import Problem, make_imbalanced
+from unbend.experiments.runner import Runner
+from unbend.metrics.tables import EFFECT, Table, effect, mean_sd
+from unbend.progress import Progress
 
 __all__ = ["run"]
 
 
-def run(
-    *,
-    data: str | None = None,
-    encoder: str | None = None,
-    checkpoint: str | None = None,
-    scale: str = "small",
-    seeds: int | None = None,
-    out: Path | None = None,
-    verbose: bool = True,
-) -> Table:
+@paper_table("table6", seeds=(5, 3))
+def run(problem: Problem, each: range, progress: Progress) -> Table:
     """ACC on all samples and with half of the classes 1, 3, ... removed, as in the paper."""
-    problem = open_problem(data, encoder, checkpoint, scale=scale)
     reduced = make_imbalanced(problem)
-    each = seeds_of(seeds, 5, 3, scale)
-    with show_progress(verbose) as progress:
-        balanced, imbalanced = (_accuracies(Runner(p, progress), each) for p in (problem, reduced))
+    balanced, imbalanced = (_accuracies(Runner(p, progress), each) for p in (problem, reduced))
     rows = [
         [
             name,
@@ -45,7 +34,7 @@ def run(
         for name, found in IMBALANCED.items()
         for which, (a, b) in found.items()
     ]
-    table = Table(
+    return Table(
         f"Table 6. {problem.describe()}; imbalanced: n = {len(reduced.y)}, half of the odd "
         f"classes removed; {len(each)} seeds, mean ± sd",
         ["method", "ACC, balanced", "ACC, imbalanced", "drop"],
@@ -56,7 +45,6 @@ def run(
             "The drop is over the means of the seeds. Deep methods share stage 1 on each data set.",
         ],
     )
-    return table.saved(out, file_name("table6", data, encoder, checkpoint))
 
 
 def _accuracies(runner: Runner, each: range) -> dict[str, list[float]]:

@@ -7,38 +7,27 @@ here each has its own.
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 
+from unbend.experiments.paper.paper_table import paper_table
 from unbend.experiments.paper.published import SEEDS
-from unbend.experiments.problem import open_problem, seeds_of
-from unbend.experiments.runner import Runner, show_progress
+from unbend.experiments.problem import Problem
+from unbend.experiments.runner import Runner
 from unbend.metrics import Scores
-from unbend.metrics.tables import Table, file_name
+from unbend.metrics.tables import Table
+from unbend.progress import Progress
 
 __all__ = ["run"]
 
 
-def run(
-    *,
-    data: str | None = None,
-    encoder: str | None = None,
-    checkpoint: str | None = None,
-    scale: str = "small",
-    seeds: int | None = None,
-    out: Path | None = None,
-    verbose: bool = True,
-) -> Table:
+@paper_table("table8", seeds=(10, 10))
+def run(problem: Problem, each: range, progress: Progress) -> Table:
     """ACC and NMI of every seed, their mean and deviation, and the ratio of deviations."""
-    problem = open_problem(data, encoder, checkpoint, scale=scale)
-    each = seeds_of(seeds, 10, 10, scale)
-    with show_progress(verbose) as progress:
-        runner = Runner(problem, progress)
-        scores = {
-            "MLC": [runner.score(runner.mlc(seed, stage1_seed=0)) for seed in each],
-            "NMCE": [runner.score(runner.peer("NMCE", seed, stage1_seed=0)) for seed in each],
-        }
+    runner = Runner(problem, progress)
+    scores = {
+        "MLC": [runner.score(runner.mlc(seed, stage1_seed=0)) for seed in each],
+        "NMCE": [runner.score(runner.peer("NMCE", seed, stage1_seed=0)) for seed in each],
+    }
     rows = [
         _row(method, metric, found) for method, found in scores.items() for metric in ("ACC", "NMI")
     ]
@@ -48,13 +37,12 @@ def run(
         ["chance", name, *blank, f"{getattr(chance, name.lower()):.3f}", "", ""]
         for name in ("ACC", "NMI")
     ]
-    table = Table(
+    return Table(
         f"Table 8. {problem.describe()}, one stage 1, {len(each)} seeds of stage 2",
         ["method", "metric", *(f"seed {s}" for s in each), "mean", "sd", "published mean ± sd"],
         rows,
         [_verdict(scores), "Published: CIFAR-10, ten seeds."],
     )
-    return table.saved(out, file_name("table8", data, encoder, checkpoint))
 
 
 def _values(found: list[Scores], metric: str) -> list[float]:
