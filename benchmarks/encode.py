@@ -1,4 +1,4 @@
-"""Encoders against their bare networks, and where the time of encoding goes.
+"""Encoders compared with their bare networks, and where the time goes.
 
 Run as ``python -m benchmarks.encode [--quick] [--ways] [--threads N] [--json PATH]``. The bare
 network gets random tensors of the right shape and layout, by the fastest engine there is for it

@@ -1,4 +1,4 @@
-"""A folder of images clustered twice: how soon does the second run train?
+"""Cluster a folder of images twice: how soon does the second run start to train?
 
 Run as ``python -m benchmarks.folder [--n 20000] [--side 64] [--encoder auto] [--json PATH]``.
 Both runs are what ``unbend cluster FOLDER -k 10`` does, with its encoder, its settings and its

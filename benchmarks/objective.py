@@ -1,4 +1,4 @@
-"""The objective and the projection against the formulas one would write first.
+"""The objective and the projection compared with straightforward implementations.
 
 Run as ``python -m benchmarks.objective [--quick] [--json PATH]``. All contestants run in this
 process and take turns. Exits with 1 if a target is missed.

@@ -1,13 +1,13 @@
-"""Stage 1 beside its own backbone: what do augmentation, loss and data add to each method?
+"""Stage 1 compared with its bare backbone: the cost of augmentation, loss and data.
 
 Run as ``python -m benchmarks.pretrain [--quick] [--json PATH]``. ResNet-18 in the form for small
 images, 32 × 32 pixels. In each round every method takes one whole step, part by part, and the
 bare backbone goes forward and backward over two views of the same batch. Exits with 1 if a
 target is missed.
 
-Images per second are by the clock on the wall. Shares are of processor time, which other work on
-the machine does not stretch. Forward passes that are part of a method (momentum encoder, small
-crops) stand in a column of their own.
+Images per second use wall-clock time. Shares are of processor time, which does not depend on other
+work on the machine. Forward passes that are part of a method (momentum encoder, small crops) have
+their own column.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ QUICK = Plan(batch=64, rounds=1, samples=2_000)
 
 @dataclass
 class Clock:
-    """Seconds on the wall and of the processor, round by round."""
+    """Wall-clock and processor seconds of each round."""
 
     wall: dict[str, list[float]] = field(default_factory=dict)
     cpu: dict[str, list[float]] = field(default_factory=dict)
@@ -212,7 +212,7 @@ def show(rows: list[dict[str, Any]], plan: Plan) -> None:
 
 
 def main() -> int:
-    """Measure, print, and say whether the targets hold."""
+    """Measure, print, and check the targets."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="a smaller batch and fewer rounds")
     parser.add_argument("--json", metavar="PATH", help="write the figures there")

@@ -1,4 +1,4 @@
-"""The formulas that ours are measured against, written from the equations, autograd for all.
+"""Reference implementations, written directly from the equations and differentiated by autograd.
 
 They are what a careful engineer would write first: batched, vectorised, no Python loop over
 samples.

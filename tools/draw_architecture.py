@@ -1,4 +1,4 @@
-"""Draw who imports whom: ``python -m tools.draw_architecture``.
+"""Draw which room imports which: ``python -m tools.draw_architecture``.
 
 A room is a package or module directly below ``unbend``. Their order is that of the layers in
 ``pyproject.toml``, their description the first line of their docstring, and the imports come from

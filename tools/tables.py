@@ -1,4 +1,4 @@
-"""Small labelled sets that packages carry, as ``tables/NAME.npz`` with arrays X and y.
+"""Extract small labelled data sets from packages to ``tables/NAME.npz`` with arrays X and y.
 
 Tables come from Debian's r-cran-mlbench, series of equal length from PyPI's aeon. Neither R nor
 aeon is installed: the packages are only unpacked.
@@ -40,7 +40,7 @@ AEON = {
 
 
 def install_mlbench(directory: Path) -> None:
-    """Take the tables out of Debian's package, unless all are there."""
+    """Extract the tables from Debian's package, unless all are installed."""
     if _all_there(directory, MLBENCH):
         return
     if shutil.which("apt-get") is None or shutil.which("dpkg") is None:
@@ -56,7 +56,7 @@ def install_mlbench(directory: Path) -> None:
 
 
 def install_series(directory: Path) -> None:
-    """Take the series out of aeon's wheel, unless all are there."""
+    """Extract the series from aeon's wheel, unless all are installed."""
     if _all_there(directory, AEON):
         return
     with tempfile.TemporaryDirectory() as name:
@@ -95,7 +95,7 @@ def read_ts(text: str) -> tuple[NDArray[np.float32], NDArray[np.str_]]:
 
 
 def run(command: list[str], work: Path | None = None) -> None:
-    """Run a command; its last line of error becomes the message of an OSError."""
+    """Run a command; raise an OSError with its last error line if it fails."""
     done = subprocess.run(command, cwd=work, stdin=subprocess.DEVNULL, capture_output=True)
     if done.returncode:
         lines = (done.stderr or done.stdout).decode(errors="replace").strip().splitlines()

@@ -1,4 +1,4 @@
-"""kill -9 at any moment, resume: the weights of a run that was left alone, to the last bit."""
+"""Resuming after kill -9 at any moment is bit-equal to an uninterrupted run."""
 
 import os
 import subprocess

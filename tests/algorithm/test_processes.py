@@ -1,4 +1,4 @@
-"""Two processes with one global batch are as one process with that batch."""
+"""Two processes that share a global batch give the same result as one process."""
 
 import json
 import os

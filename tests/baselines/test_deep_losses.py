@@ -113,7 +113,7 @@ def test_prodsc_objective_matches_its_formula():
 
 
 def test_prodsc_gradient_is_that_of_the_eigenvalues():
-    """Holding W constant loses nothing: finite differences of the eigenvalues themselves."""
+    """With W constant the gradient still equals finite differences of the eigenvalues."""
     A = self_expression(unit(7, 3), 0.4).requires_grad_()
     Z = unit(7, 3, seed=2)
     loss, _ = prodsc_objective(Z, A, 2, eps_sq=0.1, gamma=0.0, beta=1.0)
@@ -130,7 +130,7 @@ def test_prodsc_gradient_is_that_of_the_eigenvalues():
 
 
 def test_block_diagonal_affinity_has_no_prodsc_penalty():
-    """Two blocks without a link between them have two eigenvalues zero."""
+    """Two disconnected blocks give two eigenvalues of zero."""
     A = torch.block_diag(*[torch.ones(4, 4, dtype=torch.float64) - torch.eye(4)] * 2) / 3
     Z = torch.nn.functional.normalize(torch.eye(2, dtype=torch.float64).repeat_interleave(4, 0))
     loss, R = prodsc_objective(Z, A, 2, eps_sq=0.1, gamma=100.0, beta=100.0)
@@ -138,7 +138,7 @@ def test_block_diagonal_affinity_has_no_prodsc_penalty():
 
 
 def test_cpp_terms_do_not_see_signs():
-    """|C Cᵀ|: codes turned around leave loss and rates as they were; the penalty is ½ κ ‖Γ‖²."""
+    """With |C Cᵀ|, negated codes change neither loss nor rates; the penalty is ½ κ ‖Γ‖²."""
     Z, C = unit(1, 12, 5).float(), unit(2, 12, 5, seed=1).float()
     signs = torch.ones(12, 1)
     signs[::2] = -1

@@ -1,4 +1,4 @@
-"""Faults of the machine and of the user, each one line that names the right culprit."""
+"""Faults of the machine and of the user: one-line errors that name the cause."""
 
 import os
 import shutil
@@ -58,7 +58,7 @@ def test_an_unknown_home_gives_a_one_line_error(unbend, vectors, monkeypatch):
 
 
 def test_input_that_is_cut_during_the_run(unbend, vectors):
-    """The work so far is kept: with the file restored, the run goes on."""
+    """Finished work is kept: with the file restored, the run resumes."""
     np.save("x.npy", vectors)
     content = Path("x.npy").read_bytes()
 

@@ -1,4 +1,4 @@
-"""Standard streams that are closed, full or read by nobody do not end a run."""
+"""A run survives standard streams that are closed, full or not read."""
 
 import json
 import os

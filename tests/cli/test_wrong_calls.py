@@ -1,4 +1,4 @@
-"""Wrong calls: exit code 2, one line that names the thing and the remedy, nothing left behind."""
+"""Invalid calls: exit code 2, one line with the cause and the remedy, and no files left behind."""
 
 import json
 import shutil

@@ -1,4 +1,4 @@
-"""The one cache: whole, checked, bounded, and never in the way."""
+"""The cache: atomic, verified, bounded, and never fatal."""
 
 import json
 import os
@@ -48,7 +48,7 @@ def test_an_entry_is_a_plain_safetensors_file(tmp_path):
 
 
 def test_every_changed_byte_is_noticed(tmp_path):
-    """Whatever byte of the file changes, the entry is the old one or none."""
+    """If any byte of the file changes, get returns the original entry or None."""
     cache = Cache(tmp_path)
     cache.put("a", {"x": np.arange(4.0)}, {"n": 7})
     content = cache.path("a").read_bytes()

@@ -1,4 +1,4 @@
-"""Where the cache lies, what hashes see, and who may write."""
+"""Default directories, hashes, provenance and locks."""
 
 import hashlib
 import os
@@ -55,7 +55,7 @@ def test_an_unknown_home_gives_a_one_line_error(monkeypatch, name):
 
 
 def test_hash_of_an_array_is_blake2b_of_type_shape_and_bytes(tmp_path):
-    """Images are augmented by seeds made of it: it must never change."""
+    """The hash must never change, because seeds of augmented images are derived from it."""
     X = np.arange(24, dtype=np.uint8).reshape(2, 3, 4)
     expected = hashlib.blake2b(b"|u1(2, 3, 4)" + X.tobytes(), digest_size=16).hexdigest()
     assert hash_array(X) == expected

@@ -1,4 +1,4 @@
-"""Wrong calls and the one line each must answer with."""
+"""Invalid calls, each with its one-line error."""
 
 import numpy as np
 import pytest
@@ -108,7 +108,7 @@ def test_invalid_parameters_raise_with_value_and_remedy(parameters, message):
 
 @pytest.mark.parametrize(("samples", "message"), WRONG_SAMPLES)
 def test_invalid_samples_raise(samples, message):
-    """Samples that cannot be clustered are refused with the reason."""
+    """Samples that cannot be clustered raise with the reason."""
     with pytest.raises(ValueError, match=message):
         MLC(n_clusters=2, **FAST).fit(samples)
 
@@ -124,7 +124,7 @@ def on_images():
 
 
 def test_new_samples_of_another_kind_are_rejected(on_vectors, on_images):
-    """predict tells what the model was fitted on."""
+    """The error of predict says what the model was fitted on."""
     with pytest.raises(ValueError, match="X has 5 features, but MLC is expecting 4 features"):
         on_vectors.predict(np.zeros((2, 5)))
     with pytest.raises(ValueError, match="but the model was fitted on vectors of width 4"):
@@ -165,6 +165,6 @@ def test_labels_at_refuses_more_clusters_than_there_are(on_vectors):
 
 
 def test_tensors_are_checked_like_arrays():
-    """A tensor with NaN is no better than an array with NaN."""
+    """A tensor with NaN raises like an array with NaN."""
     with pytest.raises(ValueError, match="Input X contains NaN"):
         MLC(n_clusters=2, **FAST).fit(torch.full((10, 3), torch.nan))

@@ -1,4 +1,4 @@
-"""Models from others decide nothing but labels, and wrong ones are one line."""
+"""Untrusted models affect nothing but labels, and invalid ones give a one-line error."""
 
 import json
 

@@ -58,7 +58,7 @@ def test_outlier_scores_are_in_range_and_stored_threshold_is_a_quantile(fitted):
 
 
 def test_fitted_samples_are_assessed_without_encoding_them_again(fitted, monkeypatch):
-    """What fit kept is bit for bit what encoding the same samples again would give."""
+    """The outputs kept by fit are bit-equal to encoding the same samples again."""
     again = fitted.assess(X)
     monkeypatch.setattr(type(fitted._network), "encode", None)  # calling it would fail
     kept = fitted.assess_fitted()
@@ -170,7 +170,7 @@ def test_save_and_load_round_trip(fitted, tmp_path):
 
 
 def test_pipeline_clone_grid_search_and_set_output():
-    """The estimator lives among scikit-learn's."""
+    """The estimator works with scikit-learn's tools."""
     pipeline = make_pipeline(StandardScaler(), MLC(4, random_state=0, **SHORT))
     assert pipeline.fit_predict(X).shape == (160,)
     assert clone(pipeline).get_params()["mlc__n_clusters"] == 4
@@ -209,7 +209,7 @@ def test_scale_of_the_samples_does_not_matter(factor):
 
 
 def test_huge_learning_rate_recovers_with_a_warning():
-    """Collapse or lost numbers are noticed, undone and said."""
+    """Collapse and non-finite numbers are detected, undone and reported."""
     wild = {"stage2.lr": 1e4, "pretrain.min_steps": 40}
     with pytest.warns(CollapseWarning, match="stage 2: .* restored step"):
         model = MLC(4, random_state=0, pretrain_epochs=5, settings=wild).fit(X)
@@ -268,7 +268,7 @@ def test_masks_are_scaled_by_their_range_and_other_ranges_are_noticed():
 
 
 def test_config_says_what_was_used():
-    """Resolved, not "auto": backbone and the number of neighbours."""
+    """The config holds the resolved backbone and number of neighbours, not "auto"."""
     config = MLC(3, random_state=0, **SHORT).fit(DIGITS[:60]).config_
     assert config.network.backbone == "convnet"
     assert config.views.n_neighbors == 3

@@ -39,7 +39,7 @@ def _score(cell, samples):
 
 
 def test_real_cells_score_what_the_methods_give_and_a_failure_leaves_the_rest(blobs, tmp_path):
-    """Processes of their own: the score is that of the same fit here; bad settings say why."""
+    """A cell's process gives the score of the same fit here; invalid settings give the reason."""
     spec, X, y = blobs
     out = tmp_path / "out"
     table = run(["kmeans", "lsr:alpha=-1"], [spec], seeds=1, out=out, verbose=False)
@@ -97,7 +97,7 @@ def test_a_second_run_does_only_what_is_missing(blobs, tmp_path, monkeypatch):
 
 
 def test_other_code_is_another_cell(blobs, tmp_path, monkeypatch):
-    """An old number never gets the stamp of a new commit."""
+    """A result of old code is never attributed to a new commit."""
     spec, _, _ = blobs
     calls, commits = [], []
     monkeypatch.setattr(benchmark_cells, "_run", _fake(_score, calls))

@@ -91,7 +91,7 @@ def test_table2_chooses_by_the_true_labels_only_where_it_says_so(perfect, monkey
 
 
 def test_published_numbers_are_marked(perfect):
-    """A number of others never looks like one of ours."""
+    """Published numbers are marked as such."""
     for row in experiment("table3")(seeds=2, verbose=False).rows:
         assert row[1] == "run" or row[1].startswith("published, CIFAR-10")
 
@@ -139,7 +139,7 @@ def test_opposite_effect_is_reported():
 
 
 def test_stage_1_runs_once_per_seed(tiny, monkeypatch):
-    """Whoever asks second gets the network from the disk, bit by bit, and other seeds another."""
+    """A second request reads the same network from disk; another seed gives another network."""
     calls = []
     begin = stages.begin
     monkeypatch.setattr(stages, "begin", lambda *a, **k: calls.append(k["seed"]) or begin(*a, **k))
@@ -152,7 +152,7 @@ def test_stage_1_runs_once_per_seed(tiny, monkeypatch):
 
 
 def test_stage_1_is_laid_out_in_memory_as_it_is_read(tiny):
-    """Another order of the weights rounds otherwise, and rounding is another key of the cache."""
+    """Another memory order would round differently, and so change the keys of the cache."""
     fresh, read = (Runner(tiny).stage1(0).network.state_dict() for _ in range(2))
     assert fresh.keys() == read.keys()
     assert all(fresh[name].stride() == read[name].stride() for name in fresh)
@@ -209,7 +209,7 @@ def test_a_start_and_checkpoints_exclude_each_other(tiny, tmp_path):
 
 
 def test_changed_code_recomputes(tiny, monkeypatch):
-    """What was kept is found by the source that made it."""
+    """Cached results are keyed by the source that computed them."""
     from unbend.experiments import memory
 
     calls = []

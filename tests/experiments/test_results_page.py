@@ -40,7 +40,7 @@ def test_results_page_contains_no_local_paths(tmp_path, monkeypatch):
 
 
 def test_a_table_without_origin_is_rejected(tmp_path):
-    """Nothing by hand."""
+    """Every table needs a record of its command and commit."""
     (tmp_path / "mine.md").write_text("| a |\n")
     with pytest.raises(ValueError, match=r"mine\.md has no record of the command"):
         write_results_page(tmp_path, tmp_path / "page.md")

@@ -1,4 +1,4 @@
-"""Folders of small pictures, and of what only looks like pictures."""
+"""Folders of small pictures, and of files that only look like pictures."""
 
 from pathlib import Path
 

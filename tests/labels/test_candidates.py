@@ -57,7 +57,7 @@ def test_the_state_that_separates_is_chosen():
 
 
 def test_samples_help_to_choose_the_labelling():
-    """Features that carry nothing cannot judge; the samples themselves still can."""
+    """If the features are noise, the samples themselves still identify the better labelling."""
     codes, y = states()
     generator = torch.Generator().manual_seed(0)
     noise = torch.nn.functional.normalize(torch.randn(400, 32, generator=generator), dim=1)

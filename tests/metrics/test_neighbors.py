@@ -37,7 +37,7 @@ def test_labels_of_any_type_and_tensors_of_any_shape():
 
 
 def test_sample_is_not_its_own_neighbour():
-    """Pairs of equal samples with different labels: the only near one is always wrong."""
+    """In pairs of equal samples with different labels, the nearest neighbour is always wrong."""
     X = np.repeat(np.eye(4), 2, axis=0)
     assert knn_accuracy(X, [0, 1] * 4, 1) == 0.0
 

@@ -1,4 +1,4 @@
-"""What each method keeps from step to step, by tests that would notice its absence."""
+"""The state that each method keeps from step to step."""
 
 import copy
 import math

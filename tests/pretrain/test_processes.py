@@ -1,4 +1,4 @@
-"""Two processes with one global batch are as one process, for every method."""
+"""Two processes that share a global batch give the same result as one, for every method."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""The report in a real browser: quiet, offline, usable by pointer, keyboard and screen reader."""
+"""The report in a real browser: no errors, offline, usable by pointer, keyboard, screen reader."""
 
 import os
 import shutil
@@ -165,7 +165,7 @@ def test_names_are_text(visit, report, hostile, summary):
 
 
 def serious_issues(page):
-    """What axe-core finds that would keep somebody out."""
+    """Serious accessibility issues that axe-core finds."""
     from axe_playwright_python.sync_playwright import Axe
 
     return [

@@ -176,7 +176,7 @@ def test_foreign_folder_is_never_deleted(tmp_path, options, place):
 
 @pytest.mark.parametrize("manifest", [None, "{}", '{"seed": 0}', "[]", "no json"])
 def test_files_with_the_names_of_a_run_are_not_a_run(tmp_path, manifest):
-    """What no manifest names belongs to somebody else."""
+    """Files that no manifest names belong to another program."""
     (tmp_path / "model").mkdir()
     (tmp_path / "labels.csv").write_text("mine")
     if manifest is not None:
@@ -237,7 +237,7 @@ def test_the_old_run_stays_whole_until_the_new_one_is(tmp_path):
 
 
 def test_a_kill_at_any_moment_of_publishing_is_completed(tmp_path, monkeypatch):
-    """Whichever call to the system is the last, the next process finds the old run or the new."""
+    """After a kill at any system call, the next process finds the old run or the new one."""
     calls = []
 
     def dying(function, limit):

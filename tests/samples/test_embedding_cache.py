@@ -1,4 +1,4 @@
-"""The cache of embeddings: nothing twice, nothing lost, nothing mixed up."""
+"""The cache of embeddings: nothing is encoded twice, lost or confused."""
 
 import multiprocessing
 import os

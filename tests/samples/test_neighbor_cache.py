@@ -1,4 +1,4 @@
-"""Neighbours on disk: those of the search, found by content, bounded, never in the way."""
+"""The cache of neighbours: equal to a search, keyed by content, bounded, and never fatal."""
 
 import os
 

@@ -1,4 +1,4 @@
-"""Ends of stage 1 that runs share: found by what led to them, bounded, never in the way."""
+"""The cache of stage 1: keyed by everything it depends on, bounded, and never fatal."""
 
 import os
 

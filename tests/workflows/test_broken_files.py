@@ -1,4 +1,4 @@
-"""Files that are no images: the run ends well, lists them, and labels the others as ever."""
+"""Files that are not images: the run succeeds, lists them, and labels the others as usual."""
 
 import csv
 

@@ -1,6 +1,6 @@
-"""A run that dies at any moment is continued as if nothing had happened.
+"""A run killed at any moment can be resumed with the same result.
 
-Processes are forked, not started: that saves the seconds in which a program loads.
+Processes are forked, not started, which saves the time of loading the libraries.
 """
 
 import os
@@ -92,7 +92,7 @@ def names(run: Path) -> set[str]:
 
 @pytest.fixture(scope="module")
 def whole(pictures, tmp_path_factory):
-    """The run that nobody interrupts."""
+    """An uninterrupted run."""
     torch.set_num_threads(1)
     folder = tmp_path_factory.mktemp("whole") / "run"
     work(pictures, folder)

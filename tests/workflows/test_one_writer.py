@@ -1,4 +1,4 @@
-"""Two runs in one directory, and files of one run beside those of another."""
+"""Two runs in one directory, and a directory with files of different runs."""
 
 import os
 import shutil
