@@ -244,10 +244,10 @@ class MLC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseE
         y : None
             Ignored, present for scikit-learn.
         checkpoints : path or Checkpoints, optional
-            Where to keep the state of training every few minutes and at an interrupt. The same
-            call, made again, goes on from there and ends as if it had never been interrupted;
-            samples, settings and seed must be the same. With ``random_state=None`` the seed is
-            the one in the checkpoint.
+            Where to save the state of training, every few minutes and on an interrupt. Calling
+            ``fit`` again with the same samples, settings and seed resumes from there, with the
+            result of an uninterrupted run. With ``random_state=None`` the seed is taken from the
+            checkpoint.
         progress : callable, optional
             Receives :class:`~unbend.progress.Tick`; by default ``verbose`` decides.
         """
@@ -523,7 +523,7 @@ def _float_dtype(array: NDArray[Any]) -> np.dtype[Any]:
     return array.dtype if array.dtype.kind == "f" else np.dtype(np.float64)
 
 
-# What wrong values in a file from others can raise.
+# What invalid values in an untrusted file can raise.
 _DAMAGE = (
     KeyError, IndexError, TypeError, ValueError, AttributeError, RuntimeError, OverflowError,
     MemoryError,
@@ -534,9 +534,9 @@ _DEEPEST = 100  # layers; no preset comes near
 def load(path: str | Path, *, encoder: Any = None, backbone: nn.Module | None = None) -> MLC:
     """Load a model that :meth:`MLC.save` wrote. Nothing in the files is executed.
 
-    A model with an encoder loads it when it first sees images. ``encoder`` gives it again, where
-    it was a callable or has moved; one with other weights is refused. ``backbone`` gives the code
-    of a backbone that was a module; it gets the saved weights.
+    A model with an encoder loads it when it first sees images. Pass ``encoder`` if it was a
+    callable or has moved; an encoder with other weights is rejected. Pass ``backbone`` if the
+    backbone was a module; it receives the saved weights.
     """
     tensors, values = read_model(path)
     name = str((values.get("hooks") or {}).get("backbone", ""))
@@ -559,7 +559,7 @@ def load(path: str | Path, *, encoder: Any = None, backbone: nn.Module | None = 
 
 def _rebuild(tensors: dict[str, Tensor], values: dict[str, Any], backbone: nn.Module | None) -> MLC:
     model = MLC(**values["params"])
-    # Whoever made the file must not choose where this machine writes
+    # An untrusted file must not choose where this machine writes.
     model.cache_dir = None if model.cache_dir is None else "auto"
     model.config_ = Config.from_dict(values["config"])
     model._scaling = Scaling.from_dict(values["scaling"])
@@ -568,7 +568,7 @@ def _rebuild(tensors: dict[str, Tensor], values: dict[str, Any], backbone: nn.Mo
     check_config(model.config_)
     if max(model.config_.network.depth, model.config_.network.head_depth) > _DEEPEST:
         raise ValueError(f"a network deeper than {_DEEPEST} layers")
-    # Sizes in a file from others reserve no memory; the caller's own module runs as it is.
+    # Sizes from an untrusted file must not allocate memory; the caller's module is used as it is.
     with torch.device("meta") if backbone is None else nullcontext():
         network = build_network(model._scaling.shape, model.config_.network, 0, backbone)
     model.backbone = model.backbone if backbone is None else backbone

@@ -139,8 +139,8 @@ class Stage1Config(StageConfig):
     head_steps: int = knob(200, COUNT)
     head_lr: float = knob(2e-3, POSITIVE)  # of these steps, by Adam, whatever trained the method
     eps_sq: float = knob(0.2, POSITIVE)
-    # Weight of the mean cosine of two views beside R, per dimension, because R grows with d. The
-    # paper does not print its lambda; NMCE has 30 beside R/2 at d = 128, which is 60 beside R.
+    # Weight of the mean cosine of two views relative to R, per dimension, because R grows with d.
+    # The paper does not state its lambda; NMCE uses 30 with R/2 at d = 128, which is 60 with R.
     # As printed in the paper (a sum over samples) it is 60/n.
     invariance: float = knob(60 / 128, NOT_NEGATIVE)
     epochs: int = knob(1000, COUNT, example=60)

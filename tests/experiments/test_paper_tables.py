@@ -197,7 +197,7 @@ def test_a_start_and_checkpoints_exclude_each_other(tiny, tmp_path):
     from unbend.samples import prepare
     from unbend.training import Checkpoints
 
-    with pytest.raises(ValueError, match="checkpoints or a start, not both"):
+    with pytest.raises(ValueError, match="`checkpoints` or `start`, not both"):
         begin(
             prepare(tiny.X)[0],
             tiny.config,

@@ -148,7 +148,7 @@ def emit(result: Mapping[str, Any], text: str, as_json: bool) -> None:
         return
     try:
         click.echo(json.dumps(result, indent=2, ensure_ascii=False) if as_json else text)
-    except BrokenPipeError:  # whoever read it has seen enough
+    except BrokenPipeError:  # the reader stopped early
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except OSError as error:
         reason = error.strerror or str(error)

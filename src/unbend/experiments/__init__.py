@@ -20,13 +20,13 @@ EXPERIMENTS = {
     "table6": "imbalanced clusters (Table 6)",
     "table7": "what each part of Algorithm 1 is worth (Table 7)",
     "table8": "MLC and NMCE over ten seeds (Table 8)",
-    "digits": "MLC beside k-means and spectral clustering on scikit-learn's digits",
-    "fashion": "MLC from scratch on all of Fashion-MNIST, beside k-means and landmarks on pixels",
+    "digits": "MLC, k-means and spectral clustering on scikit-learn's digits",
+    "fashion": "MLC from scratch on all of Fashion-MNIST, with k-means and landmarks on pixels",
     "views": "neighbours, cached and live views of encoded photographs, in accuracy and time",
     "pretraining": "nearest neighbours in the features of each self-supervised method",
     "recipe": "how the preset for small images was chosen, without labels",
     "suite": "all methods on a fixed list of problems, by scores, ranks and seconds",
-    "folders": "ten random folders of photographs, beside k-means of the same embeddings",
+    "folders": "ten random folders of photographs, with k-means on the same embeddings",
 }
 _HOMES = {"suite": "suite.run", "folders": "suite.folders"}
 

@@ -116,7 +116,7 @@ def _broken(path: Path) -> list[tuple[str, str]]:
 
 
 def _model(path: Path) -> dict[str, Any]:
-    """What the saved model knows beside its network, which is not loaded."""
+    """Facts from the saved model, without loading its network."""
     if not path.is_dir():
         return {}
     tensors, values = read_model(path)

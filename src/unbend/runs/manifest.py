@@ -110,7 +110,7 @@ def listed_files(folder: Path) -> set[str]:
 def check_files(folder: Path, *names: str) -> None:
     """Raise a ValueError if files of a run have changed since it wrote them.
 
-    ``names`` are files or folders, by default all but the report, which may be made again. Missing
+    ``names`` are files or folders, by default all but the report, which may be rewritten. Missing
     files, and runs of older versions without hashes, are not checked.
     """
     files = _manifest(folder).get("files", {})

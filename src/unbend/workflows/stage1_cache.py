@@ -16,7 +16,7 @@ __all__ = ["stage1_cache"]
 def stage1_cache(device: str) -> Stage1Cache | None:
     """Ends of stage 1 in the user's cache: a run with the same stage 1 starts with stage 2.
 
-    Their key holds the code and all that can change the last digit, so that the labels are those
+    Their key holds the code and everything that can change the last digit, so the labels are those
     of a run without it. None with several processes, which would have to agree on it.
     """
     if n_processes() > 1:

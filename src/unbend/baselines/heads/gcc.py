@@ -12,7 +12,6 @@ from torch.nn.functional import normalize
 
 from unbend.baselines.heads.estimator import HeadPeer
 from unbend.baselines.heads.losses import class_contrast, marginal_entropy
-from unbend.baselines.heads.pairs import Pairs
 from unbend.baselines.heads.session import Session
 from unbend.baselines.heads.stacked import HeadSpec
 from unbend.baselines.registry import peer
@@ -146,13 +145,7 @@ class _Assignments:
         if epoch and not self.session.on_images:
             return
         if epoch % _GRAPH_EPOCHS == 0:
-            self.pairs = Pairs(
-                self.session.views.features(),
-                self.peer.n_neighbors,
-                self.session.generator,
-                with_self=True,
-                progress=self.session.progress,
-            )
+            self.pairs = self.session.pairs(self.peer.n_neighbors, with_self=True)
 
     def compute(self, index: Tensor, step: int) -> Tensor:
         views, log_p = self.session.views, self.session.log_p

@@ -10,7 +10,6 @@ from torch import Tensor
 
 from unbend.baselines.heads.estimator import HeadPeer
 from unbend.baselines.heads.losses import class_contrast, consistency, marginal_entropy
-from unbend.baselines.heads.pairs import Pairs
 from unbend.baselines.heads.session import Session
 from unbend.baselines.heads.stacked import HeadSpec
 from unbend.baselines.registry import peer
@@ -116,13 +115,7 @@ class NNM(HeadPeer):
 
     def _learn(self, session: Session) -> Tensor:
         views, images = session.views, session.on_images
-        pairs = Pairs(
-            views.features(),
-            self.n_neighbors,
-            session.generator,
-            with_self=True,
-            progress=session.progress,
-        )
+        pairs = session.pairs(self.n_neighbors, with_self=True)
         table = _Table(session, pairs.neighbors[:, 1])
 
         def compute(index: Tensor, step: int) -> Tensor:

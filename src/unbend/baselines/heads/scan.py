@@ -124,13 +124,7 @@ class SCAN(HeadPeer):
 
     def _learn(self, session: Session) -> Tensor:
         views, images = session.views, session.on_images
-        pairs = Pairs(
-            views.features(),
-            self.n_neighbors,
-            session.generator,
-            with_self=True,
-            progress=session.progress,
-        )
+        pairs = session.pairs(self.n_neighbors, with_self=True)
 
         def compute(index: Tensor, step: int) -> Tensor:
             log_p = session.log_p(views.seen(index))

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.optim import Adam
 
+from unbend.baselines.heads.pairs import Pairs
 from unbend.baselines.heads.stacked import HeadSpec, HeadStack
 from unbend.baselines.heads.views import Trunk, Views
 from unbend.progress import Progress, Tick, silent
@@ -61,6 +62,11 @@ class Session:
     def on_images(self) -> bool:
         """Whether the samples are images that pass a backbone."""
         return self.model.trunk.config is not None
+
+    def pairs(self, k: int, *, with_self: bool = False) -> Pairs:
+        """Pairs of samples and one of their k nearest neighbours in the current features."""
+        h = self.views.features()
+        return Pairs(h, k, self.generator, with_self=with_self, progress=self.progress)
 
     def new_heads(self, spec: HeadSpec) -> HeadStack:
         """A stack of fresh heads on the device of the samples."""

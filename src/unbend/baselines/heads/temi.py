@@ -9,7 +9,6 @@ import torch
 from torch import Tensor
 
 from unbend.baselines.heads.estimator import HeadPeer
-from unbend.baselines.heads.pairs import Pairs
 from unbend.baselines.heads.session import Session
 from unbend.baselines.heads.stacked import HeadSpec, HeadStack
 from unbend.baselines.registry import peer
@@ -124,9 +123,7 @@ class TEMI(HeadPeer):
 
     def _learn(self, session: Session) -> Tensor:
         views, students = session.views, session.model.heads
-        pairs = Pairs(
-            views.features(), self.n_neighbors, session.generator, progress=session.progress
-        )
+        pairs = session.pairs(self.n_neighbors)
         teachers = Follower(students)
         prior = torch.full((self.n_heads, 1, self.n_clusters), 1 / self.n_clusters)
         prior = prior.to(views.samples.device)

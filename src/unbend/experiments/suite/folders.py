@@ -2,7 +2,7 @@
 
 Each holds 5 to 10 classes of CIFAR-10. In half of the folders all classes have the same size, 50
 to 60 photographs; in the other half each has 20 to 60. They are clustered by the command that a
-user would type, beside k-means of the same embeddings.
+user would type, and compared with k-means on the same embeddings.
 """
 
 from __future__ import annotations

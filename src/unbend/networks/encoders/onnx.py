@@ -37,7 +37,7 @@ def onnx_installed() -> bool:
 
 
 def _onnxruntime() -> Any:
-    """The library, with its telemetry off even if somebody else has imported it before."""
+    """The library with its telemetry off, even if other code imported it before."""
     import onnxruntime
 
     onnxruntime.disable_telemetry_events()
