@@ -31,7 +31,13 @@ from unbend.labels import LabelModel, ModelSelection
 from unbend.networks import GIVEN, Encoder, build_network, load_encoder
 from unbend.networks.network import Output
 from unbend.notebook import fitted_card
-from unbend.parameters import check_parameters, hook_name, seed_of, settings_of
+from unbend.parameters import (
+    check_parameters,
+    hook_name,
+    seed_of,
+    settings_of,
+    unchanged_on_error,
+)
 from unbend.progress import Callback, Progress, console_progress, silent
 from unbend.runs import read_model, write_model
 from unbend.samples import NeighborChoice, Scaling, ViewSampler, check_samples, prepare
@@ -251,15 +257,10 @@ class MLC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseE
         progress : callable, optional
             Receives :class:`~unbend.progress.Tick`; by default ``verbose`` decides.
         """
-        before = dict(self.__dict__)
         if checkpoints is not None and not isinstance(checkpoints, Checkpoints):
             checkpoints = Checkpoints(checkpoints)
-        try:
+        with unchanged_on_error(self):
             return self._fit(X, checkpoints, progress)
-        except BaseException:  # including interrupts: restore the model
-            self.__dict__.clear()
-            self.__dict__.update(before)
-            raise
 
     def _fit(
         self, X: Any, checkpoints: Checkpoints | None = None, listener: Progress | None = None

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from inspect import signature
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ from unbend.config import PARAMETERS, PRESETS, setting
 from unbend.networks import BACKBONES
 from unbend.rules import FLAG, Rule, check_rule, one_of, optional, whole
 
-__all__ = ["check_parameters", "hook_name", "seed_of", "settings_of"]
+__all__ = ["check_parameters", "hook_name", "seed_of", "settings_of", "unchanged_on_error"]
 
 
 def _or(rule: Rule, kind: Callable[[Any], bool], text: str) -> Rule:
@@ -104,6 +105,18 @@ def settings_of(
             value = str(value) if isinstance(value, Path) else value
             found |= dict.fromkeys(table[name], value)
     return found
+
+
+@contextmanager
+def unchanged_on_error(estimator: Any) -> Iterator[None]:
+    """Restore the attributes of an estimator if the block fails or is interrupted."""
+    before = dict(vars(estimator))
+    try:
+        yield
+    except BaseException:
+        vars(estimator).clear()
+        vars(estimator).update(before)
+        raise
 
 
 def hook_name(hook: Any) -> str:

@@ -18,7 +18,7 @@ from unbend.config import PARAMETERS, Config, resolve
 from unbend.devices import make_fabric
 from unbend.networks import Network
 from unbend.networks.network import Output
-from unbend.parameters import check_parameters, seed_of, settings_of
+from unbend.parameters import check_parameters, seed_of, settings_of, unchanged_on_error
 from unbend.progress import console_progress, silent
 from unbend.rules import Rule
 from unbend.samples import Scaling, check_samples, prepare
@@ -76,13 +76,8 @@ class DeepPeer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
             A network after stage 1, built with the same settings. Training starts from a copy of
             it and skips stage 1.
         """
-        before = dict(self.__dict__)
-        try:
+        with unchanged_on_error(self):
             return self._fit(X, y, network)
-        except BaseException:  # including interrupts: restore the model
-            self.__dict__.clear()
-            self.__dict__.update(before)
-            raise
 
     def _fit(self, X: Any, y: Any, network: Network | None) -> Any:
         check_parameters(self)

@@ -25,7 +25,7 @@ from unbend.devices import make_fabric
 from unbend.labels.assign import canonical
 from unbend.networks import build_network
 from unbend.networks.encoders.unbend_checkpoint import read_saved_encoder
-from unbend.parameters import seed_of
+from unbend.parameters import seed_of, unchanged_on_error
 from unbend.pretrain import load_backbone
 from unbend.progress import console_progress, silent
 from unbend.runs.model import read_model, write_model
@@ -65,13 +65,8 @@ class HeadPeer(ClusterMixin, BaseEstimator):
         y : None
             Ignored, present for scikit-learn.
         """
-        before = dict(self.__dict__)
-        try:
+        with unchanged_on_error(self):
             self._fit(X)
-        except BaseException:  # including interrupts: restore the model
-            self.__dict__.clear()
-            self.__dict__.update(before)
-            raise
         return self
 
     def _fit(self, X: Any) -> None:
