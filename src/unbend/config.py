@@ -84,7 +84,7 @@ class Config:
         dim = max(16, min(2 * k, max(128, k)))
         batch = max(600, min(10 * k, 1500))  # about ten samples of each cluster
         # About 45 epochs, more for many clusters, at most the preset's bound.
-        steps = max(150, 45 * n / 600) * max(1.0, k / 20) ** 0.5
+        steps = max(400, 45 * n / 600) * max(1.0, k / 20) ** 0.5
         steps = round(min(steps, self.pretrain.max_steps))
         # A cluster has dim / k dimensions. With fewer than two, the invariance term needs less
         # weight.
@@ -187,7 +187,7 @@ PRESETS: dict[str, Config] = {
         preset="vectors",
         views=ViewConfig(n_neighbors=5, metric="auto"),
         network=NetworkConfig(backbone="mlp", width=256, dim=64, head_width=256),
-        pretrain=replace(_SHORT_STAGE1, invariance=4.7, max_steps=800),
+        pretrain=replace(_SHORT_STAGE1, invariance=4.7, max_steps=800, lr=3e-3),
         stage2=_SHORT_STAGE2,
         labels=LabelConfig(join="auto"),
     ),

@@ -1,9 +1,9 @@
 r"""Choose the metric of the nearest neighbours from the data, without labels.
 
 The symmetrised neighbour graph with adjacency A and degrees D has the normalised adjacency
-:math:`D^{-1/2} A D^{-1/2}`. Its k-th largest eigenvalue λ_k bounds how well the graph can be cut
-into k parts: it is 1 when the graph has k components, and 1 - λ_k bounds the k-way normalised
-cut from below. The metric whose graph has the largest λ_k separates k groups best.
+:math:`D^{-1/2} A D^{-1/2}` with eigenvalues λ_1 ≥ λ_2 ≥ ... No cut of the graph into k parts has a
+smaller normalised cut than :math:`\sum_{i ≤ k} (1 - λ_i)`. The metric with the largest mean of
+λ_1, ..., λ_k therefore separates k groups best. The mean is 1 when the graph has k components.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from torch import Tensor
 
 from unbend.knobs import RIDGE
 from unbend.progress import Progress, Tick, silent
-from unbend.samples.neighbors import nearest_neighbors
+from unbend.samples.neighbors import neighbors_by
 
 __all__ = ["METRICS", "NeighborChoice", "choose_metric", "graph_spectrum"]
 
@@ -31,19 +31,19 @@ METRICS = (
     "euclidean",
     "cosine",
     "standardized",
-    *(f"{RIDGE}{w:g}" for w in (3e-5, 3e-4, 3e-3, 3e-2)),
+    *(f"{RIDGE}{w:g}" for w in (3e-5, 1e-4, 3e-4, 1e-3, 3e-3, 1e-2, 3e-2, 1e-1)),
 )
 _PILOT = 2000  # rows in the sample; more rows rank the metrics the same way
 _PER_CLUSTER = 12  # ... but at least this many per cluster, up to
 _PILOT_MAX = 4000
-_JUDGED_BY = 10  # neighbours; with fewer, a fragmented graph would score best
+_JUDGED_BY = 5  # neighbours, as many as the views take
 _DENSE = 600  # up to this many rows, compute all eigenvalues
 _UNKNOWN_K = (2, 3, 5, 8, 12, 20, 30, 50)  # k to average over when it is not known
 
 
 @dataclass(frozen=True)
 class NeighborChoice:
-    """The metric of the neighbours and λ_k of every candidate."""
+    """The metric of the neighbours, and the mean of λ_1 to λ_k of every candidate."""
 
     metric: str
     scores: Mapping[str, float]
@@ -55,7 +55,7 @@ class NeighborChoice:
             return f"neighbours by {self.metric}, as asked"
         return (
             f"neighbours by {self.metric}: their graph separates the groups best "
-            f"(lambda_k {self.scores[self.metric]:.3f}; next {others[0][1]} {others[0][0]:.3f})"
+            f"(score {self.scores[self.metric]:.3f}; next {others[0][1]} {others[0][0]:.3f})"
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -77,10 +77,10 @@ def choose_metric(
     metrics: tuple[str, ...] = METRICS,
     progress: Progress = silent,
 ) -> NeighborChoice:
-    """Choose the metric whose 10-neighbour graph has the largest λ_k on a sample of the rows.
+    """Choose the metric whose 5-neighbour graph is easiest to cut into k, on a sample of the rows.
 
-    Ties go to the earlier metric in ``metrics``. For unknown k the mean of λ_k over several k is
-    taken.
+    The score of a metric is the mean of λ_1 to λ_k. Ties go to the earlier metric in ``metrics``.
+    For unknown k the score is averaged over several k.
 
     Examples
     --------
@@ -96,9 +96,10 @@ def choose_metric(
     wanted = [k] if k else [c for c in _UNKNOWN_K if c <= max(2, len(pilot) // 10)]
     wanted = [min(c, len(pilot) - 1) for c in wanted if c >= 1]
     scores: dict[str, float] = {}
-    for done, metric in enumerate(metrics):
-        values = graph_spectrum(nearest_neighbors(pilot, _JUDGED_BY, metric=metric), max(wanted))
-        scores[metric] = float(np.mean([values[c - 1] for c in wanted]))
+    graphs = neighbors_by(pilot, _JUDGED_BY, metrics)
+    for done, (metric, graph) in enumerate(zip(metrics, graphs, strict=True)):
+        values = graph_spectrum(graph, max(wanted))
+        scores[metric] = float(np.mean([values[:c].mean() for c in wanted]))
         progress(Tick("choosing neighbours", done + 1, len(metrics)))
     # Treat differences below the tolerance of the eigenvalues as ties.
     best = max(scores.values())
