@@ -109,8 +109,9 @@ def build_backbone(shape: Shape, config: NetworkConfig) -> nn.Module:
         )
     if not config.whiten:
         return BACKBONES[name](shape, config)
+    first = Whitening(shape, config.whiten)
     rest = BACKBONES[name]((config.whiten,), config)
-    net = nn.Sequential(Whitening(shape, config.whiten), *rest)  # type: ignore[misc]
+    net = nn.Sequential(first, *rest)  # type: ignore[misc]
     net.out_features = rest.out_features
     return net
 

@@ -84,9 +84,7 @@ def neighbors_by(
             yield _search(rows, rows.square().sum(1), k, block, progress)
 
 
-def _search(
-    X: Tensor, lengths: Tensor | None, k: int, block: int, progress: Progress
-) -> Tensor:
+def _search(X: Tensor, lengths: Tensor | None, k: int, block: int, progress: Progress) -> Tensor:
     """Neighbours by distance, from the squared lengths of the rows; without, by |product|."""
     n = len(X)
     k = min(k, n - 1)
