@@ -45,6 +45,7 @@ _LEAD = 1.005
 _TINY = 0.02  # of the mean size: a smaller cluster is a splinter
 _SCORED_ROWS = 20_000  # a random sample that measures the rate reduction
 _KMEANS_ROWS = 20_000  # a random sample that places the centres
+_STARTS = 12  # of k-means
 _MANY = 50  # clusters above which blocks are not counted and joined: it takes twice k eigenvectors
 
 
@@ -162,7 +163,7 @@ def _candidates(
         joined = join_blocks(embedding, path, state.C, state.Z, None, k, settings)
         if joined.n_blocks > k:
             cuts["line 10, surplus blocks joined"] = joined
-    by_means = _kmeans(state.C, embedding, k, settings.seed)
+    by_means = _kmeans(state.C, judge, embedding, k, settings.seed)
     if by_means is not None:
         cuts["k-means of the codes"] = by_means
     by_graph = None if neighbors is None else _graph_cut(neighbors, embedding, k)
@@ -198,12 +199,23 @@ def _some(n: int, most: int) -> Tensor:
     return torch.randperm(n, generator=torch.Generator().manual_seed(0))[:most].sort().values
 
 
-def _kmeans(C: Tensor, embedding: Embedding, k: int, seed: int) -> Cut | None:
-    """k-means of the codes; None where the landmarks do not show all clusters."""
-    rows = C[_some(len(C), _KMEANS_ROWS).to(C.device)].cpu().float().numpy()
-    start = KMeans(k, n_init=4 if k <= _MANY else 1, random_state=seed % 2**32).fit(rows)
+def _kmeans(C: Tensor, judge: Tensor, embedding: Embedding, k: int, seed: int) -> Cut | None:
+    """k-means of the codes; None where the landmarks do not show all clusters.
+
+    Of several starts the one is kept whose labels explain most, not the one of smallest inertia:
+    local optima that put two groups together differ little in inertia.
+    """
+    chosen = _some(len(C), _KMEANS_ROWS)
+    rows = C[chosen.to(C.device)].cpu().float().numpy()
+    starts = [
+        KMeans(k, n_init=1, random_state=(seed + i) % 2**32).fit(rows)
+        for i in range(_STARTS if k <= _MANY else 2)
+    ]
+    judged = judge[chosen.to(judge.device)]
+    scores = [_explained(judged, torch.from_numpy(s.labels_).long(), k) for s in starts]
+    best = starts[int(np.argmax(scores))]
     nodes = np.ascontiguousarray(embedding.nodes.cpu().float().numpy())
-    labels = torch.from_numpy(start.predict(nodes).astype(np.int64)).to(C.device)
+    labels = torch.from_numpy(best.predict(nodes).astype(np.int64)).to(C.device)
     if int((torch.bincount(labels, minlength=k) > 0).sum()) < k:
         return None
     return Cut(embedding, *embedding.represent(labels, k), k)
