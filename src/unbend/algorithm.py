@@ -50,6 +50,7 @@ __all__ = [
 ]
 
 STAGE_2 = "stage 2"
+_GRAPH_UP_TO = 20_000  # samples whose graph of neighbours is clustered too
 _TYPICAL_ETA = 0.175  # the paper's; used if k is unknown, since calibration needs k
 
 # Loss and rates of a batch from features Z (A, n, d) and codes C (A, n, d) of its A views. All
@@ -180,7 +181,8 @@ def _label(
         k = int(n_clusters) if labels is None else labels.n_clusters
         selection = None if labels is None else labels.selection
         vectors = run.samples if run.samples.ndim == 2 else None
-        labels, chosen = choose_labelling(states, k, samples=vectors, **tools)
+        graph = None if vectors is None or len(vectors) > _GRAPH_UP_TO else run.views.graph
+        labels, chosen = choose_labelling(states, k, samples=vectors, neighbors=graph, **tools)
         labels = replace(labels, selection=selection)
     assert labels is not None
     state = states[chosen]

@@ -13,10 +13,11 @@ from torch import Tensor, nn
 
 from unbend.config import Config
 from unbend.disk import hash_array
+from unbend.knobs import RIDGE
 from unbend.networks import Network, build_network
 from unbend.networks.encoders.encoder import fingerprint_of
 from unbend.progress import Callback, Progress, silent
-from unbend.samples import NeighborChoice, ViewSampler, choose_metric
+from unbend.samples import NeighborChoice, ViewSampler, choose_metric, whitening_basis
 from unbend.training import Checkpoints, Record, Tools, agree, synchronize
 
 __all__ = ["Run", "begin"]
@@ -109,8 +110,14 @@ def begin(
     config = config.override({"views.metric": choice.metric})
     network = copy.deepcopy(start)
     if network is None:
+        basis = None
+        if choice.metric.startswith(RIDGE) and samples.ndim == 2 and backbone is None:
+            basis = whitening_basis(samples, choice.metric)
+            config = config.override({"network.whiten": basis.shape[1]})
         network = build_network(tuple(samples.shape[1:]), config.network, seed, backbone)
         network.normalize_like(samples, per_column=choice.metric == "standardized")
+        if basis is not None:
+            network.whiten_by(basis)
     synchronize(network)
     network.to(fabric.device)
     if samples.ndim == 4:

@@ -83,8 +83,8 @@ class Config:
         # splits the clusters.
         dim = max(16, min(2 * k, max(128, k)))
         batch = max(600, min(10 * k, 1500))  # about ten samples of each cluster
-        # About 45 epochs, more for many clusters, at most the preset's bound.
-        steps = max(150, 45 * n / 600) * max(1.0, k / 20) ** 0.5
+        # About 45 epochs, more for many clusters, within the preset's bounds.
+        steps = max(self.pretrain.min_steps, 45 * n / 600) * max(1.0, k / 20) ** 0.5
         steps = round(min(steps, self.pretrain.max_steps))
         # A cluster has dim / k dimensions. With fewer than two, the invariance term needs less
         # weight.
@@ -178,7 +178,7 @@ PRESETS: dict[str, Config] = {
         views=ViewConfig(augmentation=_GENTLE, n_neighbors=5, metric="auto"),
         network=NetworkConfig(width=16, dim=64, head_width=256),
         # Augmented views need less weight on invariance than vectors, which have none.
-        pretrain=replace(_SHORT_STAGE1, invariance=1.9, max_steps=300),
+        pretrain=replace(_SHORT_STAGE1, invariance=1.9, min_steps=150, max_steps=300),
         stage2=_SHORT_STAGE2,
         labels=LabelConfig(join="auto"),
     ),
@@ -187,7 +187,8 @@ PRESETS: dict[str, Config] = {
         preset="vectors",
         views=ViewConfig(n_neighbors=5, metric="auto"),
         network=NetworkConfig(backbone="mlp", width=256, dim=64, head_width=256),
-        pretrain=replace(_SHORT_STAGE1, invariance=4.7, max_steps=800),
+        # A third of these steps leaves small classes mixed, most of all with ridge neighbours.
+        pretrain=replace(_SHORT_STAGE1, invariance=4.7, min_steps=400, max_steps=800, lr=3e-3),
         stage2=_SHORT_STAGE2,
         labels=LabelConfig(join="auto"),
     ),

@@ -147,7 +147,7 @@ class MLC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseE
         The labellings that were compared, the one that was kept first, each with the share of the
         coding rate that it explains and the size of its smallest cluster.
     neighbors_ : NeighborChoice
-        The metric of the neighbours, and λ_k of the other metrics' graphs.
+        The metric of the neighbours, and the scores of the other metrics' graphs.
     eigenvalues_ : ndarray
         Leading spectrum of the membership.
     outlier_threshold_ : float

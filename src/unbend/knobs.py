@@ -106,6 +106,9 @@ class NetworkConfig:
     backbone: str = "auto"
     width: int = knob(64, WIDTH)  # channels of the first layer, or hidden units of the mlp
     depth: int = knob(1, COUNT)  # hidden layers of the mlp
+    # Directions of vectors that are whitened before the backbone; 0 for none. Set from the data
+    # with ridge neighbours, whose products whitening makes visible to the network.
+    whiten: int = knob(0, COUNT)
     dim: int = knob(128, WIDTH, example=64)  # d
     # NMCE's; the paper says "a few affine layers with non-linearities".
     head_width: int = knob(4096, WIDTH)

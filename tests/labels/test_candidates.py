@@ -13,6 +13,7 @@ from unbend.exceptions import UnbendWarning
 from unbend.functional import coding_rate
 from unbend.labels import Codes, LabelModel, choose_labelling
 from unbend.labels.subspaces import rate_reduction_of
+from unbend.samples import nearest_neighbors
 
 
 def states(n: int = 400, k: int = 4, seed: int = 0, **options) -> tuple[list[Codes], np.ndarray]:
@@ -140,3 +141,25 @@ def test_the_same_seed_gives_the_same_table():
     first, second = (choose_labelling(codes, 4, seed=3).model for _ in range(2))
     assert first.candidates == second.candidates
     np.testing.assert_array_equal(first.labels, second.labels)
+
+
+def test_spectral_clustering_of_the_neighbours_is_a_candidate():
+    """Two rings that no code separates: only their graph of neighbours does."""
+    angle = torch.rand(400, generator=torch.Generator().manual_seed(0)) * 2 * torch.pi
+    y = torch.arange(400) % 2
+    ring = torch.stack([angle.cos(), angle.sin()], dim=1) * (1 + 2 * y[:, None])
+    samples = torch.cat([ring, 4.0 * y[:, None] - 2.0], dim=1)
+    neighbors = nearest_neighbors(samples, 10)
+    C = torch.nn.functional.normalize(torch.cat([ring, 0.2 * samples[:, 2:]], dim=1), dim=1)
+    codes = [Codes("stage 1", C, C, 0.05), Codes("stage 2", C, C, 0.05)]
+    rows = choose_labelling(codes, 2, samples=samples, neighbors=neighbors).model.candidates
+    assert "stage 1: spectral clustering of the neighbours" in {row["labelling"] for row in rows}
+    without = choose_labelling(codes, 2, samples=samples).model.candidates
+    assert len(without) == len(rows) - 1
+
+
+def test_a_graph_with_too_many_components_gives_no_candidate():
+    codes, _ = states(n=400, k=4)
+    neighbors = torch.arange(400).reshape(-1, 2).flip(1).reshape(-1, 1)  # 200 pairs
+    rows = choose_labelling(codes, 4, neighbors=neighbors).model.candidates
+    assert not any("neighbours" in row["labelling"] for row in rows)

@@ -168,3 +168,25 @@ def test_a_saved_network_reads_samples_alike():
     copy.mean, copy.std = torch.empty_like(network.mean), torch.empty_like(network.std)
     copy.load_state_dict(network.state_dict())
     torch.testing.assert_close(copy.encode(X).C, network.encode(X).C)
+
+
+# ---------------------------------------------------------------- whitening
+
+
+def test_whitening_is_a_fixed_map_of_unit_rows():
+    network = build("mlp", whiten=4)
+    basis = random(6, 4, seed=3)
+    network.whiten_by(basis)
+    X = random(5, 6)
+    first, *rest = network.backbone
+    rows = X / X.norm(dim=1, keepdim=True) @ basis
+    torch.testing.assert_close(first(X), rows)
+    assert rest[1].in_features == 4
+    assert "backbone.0.basis" in network.state_dict()
+    assert not any(name.startswith("backbone.0") for name, _ in network.named_parameters())
+
+
+@pytest.mark.parametrize(("backbone", "whiten"), [("mlp", 7), ("convnet", 2)])
+def test_whitening_is_refused_for_images_and_too_many_directions(backbone, whiten):
+    with pytest.raises(ValueError, match=r"network.whiten.*use 0"):
+        build(backbone, whiten=whiten)

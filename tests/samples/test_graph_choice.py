@@ -9,7 +9,8 @@ from scipy.sparse.csgraph import laplacian
 from tests.generators.subspaces import union_of_subspaces
 
 from unbend.samples import NeighborChoice, choose_metric, nearest_neighbors
-from unbend.samples.graph_choice import METRICS, graph_spectrum
+from unbend.samples.graph import graph_embedding, graph_spectrum
+from unbend.samples.graph_choice import METRICS
 
 
 def random(*shape: int, seed: int = 0) -> torch.Tensor:
@@ -34,6 +35,19 @@ def test_spectrum_is_that_of_the_dense_matrix(n):
     np.testing.assert_allclose(graph_spectrum(neighbors, 9), dense[:9], atol=1e-4)
     by_scipy = 1 - np.linalg.eigvalsh(laplacian(A, normed=True))
     np.testing.assert_allclose(graph_spectrum(neighbors, 9), by_scipy[:9], atol=1e-4)
+
+
+@pytest.mark.parametrize("n", [60, 700])
+def test_embedding_spans_the_leading_eigenvectors_of_the_dense_matrix(n):
+    parts = [random(n // 3, 5, seed=q) + 100 * q for q in range(3)]  # three components
+    neighbors = nearest_neighbors(torch.cat(parts), 6)
+    A = adjacency(neighbors)
+    scale = 1 / np.sqrt(A.sum(1))
+    dense = np.linalg.eigh(scale[:, None] * A * scale)[1][:, ::-1][:, :7]
+    found = graph_embedding(neighbors, 7).numpy()
+    np.testing.assert_allclose(found.T @ found, np.eye(7), atol=1e-5)
+    np.testing.assert_allclose(np.linalg.svd(found.T @ dense)[1], 1, atol=1e-3)
+    assert graph_embedding(neighbors, 2) is None  # more components than that
 
 
 @pytest.mark.parametrize("size", [12, 160])
@@ -65,7 +79,27 @@ def test_standardized_is_chosen_for_columns_of_different_units():
     X = torch.cat([X, 1000 * random(400, 6, seed=1)], dim=1)
     choice = choose_metric(X, 4)
     assert choice.metric == "standardized"
-    assert choice.scores["standardized"] > choice.scores["euclidean"] + 0.1
+    assert choice.scores["standardized"] > choice.scores["euclidean"] + 0.05
+
+
+def test_standardized_is_chosen_when_one_wide_column_has_no_groups():
+    """Along one wide column the graph is a chain, which would score best."""
+    y = np.repeat(np.arange(4), 100)
+    X = torch.cat([6 * torch.eye(4).double()[y] + random(400, 4), 500 * random(400, 1)], dim=1)
+    choice = choose_metric(X, 4)
+    assert choice.metric == "standardized"
+    assert "one column" in choice.reason()
+
+
+def test_score_is_one_less_the_bound_on_the_normalised_cut():
+    """Ky Fan: the mean of the k largest eigenvalues is at least that of any k-way partition."""
+    X = torch.cat([random(50, 4, seed=q) + 2 * q for q in range(3)])
+    A = adjacency(nearest_neighbors(X, 5))
+    y = np.repeat(np.arange(3), 50)
+    within = [A[np.ix_(y == q, y == q)].sum() / A[y == q].sum() for q in range(3)]
+    score = choose_metric(X, 3, metrics=("euclidean",)).scores["euclidean"]
+    assert score >= np.mean(within) - 1e-9
+    assert score == pytest.approx(np.mean(within), abs=0.1)
 
 
 @pytest.mark.parametrize("metric", ["euclidean", "cosine", "ridge:0.003"])
@@ -95,8 +129,8 @@ def test_every_metric_has_a_score_between_minus_one_and_one(k):
 
 def test_unknown_k_takes_the_mean_over_several():
     X = random(120, 4)
-    values = graph_spectrum(nearest_neighbors(X, 10), 12)
-    expected = np.mean([values[c - 1] for c in (2, 3, 5, 8, 12)])
+    values = graph_spectrum(nearest_neighbors(X, 5), 12)
+    expected = np.mean([values[:c].mean() for c in (2, 3, 5, 8, 12)])
     found = choose_metric(X, "auto", metrics=("euclidean",)).scores["euclidean"]
     assert found == pytest.approx(expected, abs=1e-6)
 

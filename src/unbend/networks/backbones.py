@@ -6,12 +6,20 @@ import copy
 from collections.abc import Callable
 
 import torch
-from torch import nn
+from torch import Tensor, nn
+from torch.nn.functional import normalize
 
 from unbend.knobs import NetworkConfig
 from unbend.networks.resnet import ResNet18
 
-__all__ = ["BACKBONES", "GIVEN", "adopt_backbone", "build_backbone", "resolve_backbone"]
+__all__ = [
+    "BACKBONES",
+    "GIVEN",
+    "Whitening",
+    "adopt_backbone",
+    "build_backbone",
+    "resolve_backbone",
+]
 
 Shape = tuple[int, ...]
 
@@ -99,7 +107,31 @@ def build_backbone(shape: Shape, config: NetworkConfig) -> nn.Module:
             f"backbone {name!r} needs images (n, h, w) or (n, c, h, w), got vectors of width "
             f"{shape[0]}; use 'mlp' or 'identity'"
         )
-    return BACKBONES[name](shape, config)
+    if not config.whiten:
+        return BACKBONES[name](shape, config)
+    first = Whitening(shape, config.whiten)
+    rest = BACKBONES[name]((config.whiten,), config)
+    net = nn.Sequential(first, *rest)  # type: ignore[misc]
+    net.out_features = rest.out_features
+    return net
+
+
+class Whitening(nn.Module):
+    """Centred rows, scaled to unit length and mapped by a basis that training does not change."""
+
+    basis: Tensor
+
+    def __init__(self, shape: Shape, n_directions: int) -> None:
+        super().__init__()
+        if len(shape) != 1 or n_directions > shape[0]:
+            raise ValueError(
+                f"setting 'network.whiten' must be at most the width of vectors, got "
+                f"{n_directions} for samples of shape {shape}; use 0"
+            )
+        self.register_buffer("basis", torch.eye(shape[0])[:, :n_directions])
+
+    def forward(self, x: Tensor) -> Tensor:
+        return normalize(x, dim=1) @ self.basis
 
 
 @torch.no_grad()

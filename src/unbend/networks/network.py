@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from unbend.knobs import NetworkConfig
-from unbend.networks.backbones import adopt_backbone, build_backbone
+from unbend.networks.backbones import Whitening, adopt_backbone, build_backbone
 from unbend.networks.heads import Head
 
 __all__ = ["Network", "Output", "build_network"]
@@ -60,6 +60,12 @@ class Network(nn.Module):
                 typical = spread.square().mean().sqrt()  # the rows keep their mean length
                 varies = spread > 1e-6 * typical
                 self.std = torch.where(varies, spread / typical, self.std)
+
+    def whiten_by(self, basis: Tensor) -> None:
+        """Set the basis of a network whose config has ``whiten``."""
+        first = next(self.backbone.children())
+        assert isinstance(first, Whitening)
+        first.basis = basis.to(first.basis)
 
     def embed(self, x: Tensor) -> Tensor:
         """The backbone's output h (b, w)."""

@@ -121,7 +121,7 @@ def calibration_of(
 ) -> dict[str, Any]:
     """What a run chose from the data, and what it chose among.
 
-    ``reason`` and ``metrics`` (name and λ_k, the chosen one first) of the neighbours, ``eta``,
+    ``reason`` and ``metrics`` (name and score, the chosen one first) of the neighbours, ``eta``,
     ``dim``, and ``labelling``, the table of labellings, the chosen one first.
     """
     used = config.views.n_neighbors > 0

@@ -5,7 +5,7 @@ from unbend.samples.augment import augment
 from unbend.samples.embedding_cache import EmbeddingCache
 from unbend.samples.graph_choice import NeighborChoice, choose_metric
 from unbend.samples.loaders import Batches
-from unbend.samples.neighbors import nearest_neighbors
+from unbend.samples.neighbors import nearest_neighbors, whitening_basis
 from unbend.samples.synthetic import make_sphere_manifolds
 from unbend.samples.validate import check_samples
 from unbend.samples.views import ViewSampler
@@ -23,4 +23,5 @@ __all__ = [
     "make_sphere_manifolds",
     "nearest_neighbors",
     "prepare",
+    "whitening_basis",
 ]

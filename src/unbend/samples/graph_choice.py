@@ -1,9 +1,9 @@
 r"""Choose the metric of the nearest neighbours from the data, without labels.
 
 The symmetrised neighbour graph with adjacency A and degrees D has the normalised adjacency
-:math:`D^{-1/2} A D^{-1/2}`. Its k-th largest eigenvalue λ_k bounds how well the graph can be cut
-into k parts: it is 1 when the graph has k components, and 1 - λ_k bounds the k-way normalised
-cut from below. The metric whose graph has the largest λ_k separates k groups best.
+:math:`D^{-1/2} A D^{-1/2}` with eigenvalues λ_1 ≥ λ_2 ≥ ... No cut of the graph into k parts has a
+smaller normalised cut than :math:`\sum_{i ≤ k} (1 - λ_i)`. The metric with the largest mean of
+λ_1, ..., λ_k therefore separates k groups best. The mean is 1 when the graph has k components.
 """
 
 from __future__ import annotations
@@ -14,36 +14,33 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
-from scipy.sparse import csr_array, diags_array
-from scipy.sparse.csgraph import connected_components
-from scipy.sparse.linalg import LinearOperator, eigsh
 from torch import Tensor
 
 from unbend.knobs import RIDGE
 from unbend.progress import Progress, Tick, silent
-from unbend.samples.neighbors import nearest_neighbors
+from unbend.samples.graph import graph_spectrum
+from unbend.samples.neighbors import neighbors_by
 
-__all__ = ["METRICS", "NeighborChoice", "choose_metric", "graph_spectrum"]
+__all__ = ["METRICS", "NeighborChoice", "choose_metric"]
 
 # Ridge weights are multiples of n, because the eigenvalues of XᵀX grow with n.
 METRICS = (
     "euclidean",
     "cosine",
     "standardized",
-    *(f"{RIDGE}{w:g}" for w in (3e-5, 3e-4, 3e-3, 3e-2)),
+    *(f"{RIDGE}{w:g}" for w in (3e-5, 1e-4, 3e-4, 1e-3, 3e-3, 1e-2, 3e-2, 1e-1)),
 )
 _PILOT = 2000  # rows in the sample; more rows rank the metrics the same way
 _PER_CLUSTER = 12  # ... but at least this many per cluster, up to
 _PILOT_MAX = 4000
-_JUDGED_BY = 10  # neighbours; with fewer, a fragmented graph would score best
-_DENSE = 600  # up to this many rows, compute all eigenvalues
+_JUDGED_BY = 5  # neighbours, as many as the views take
+_DOMINATES = 0.9  # of the variance: a column in a unit of its own
 _UNKNOWN_K = (2, 3, 5, 8, 12, 20, 30, 50)  # k to average over when it is not known
 
 
 @dataclass(frozen=True)
 class NeighborChoice:
-    """The metric of the neighbours and λ_k of every candidate."""
+    """The metric of the neighbours, and the mean of λ_1 to λ_k of every candidate."""
 
     metric: str
     scores: Mapping[str, float]
@@ -51,11 +48,13 @@ class NeighborChoice:
     def reason(self) -> str:
         """One sentence that explains the choice to the user."""
         others = sorted(((s, m) for m, s in self.scores.items() if m != self.metric), reverse=True)
-        if not others:
+        if not self.scores:
             return f"neighbours by {self.metric}, as asked"
+        if not others:
+            return f"neighbours by {self.metric}: one column has almost all the variance"
         return (
             f"neighbours by {self.metric}: their graph separates the groups best "
-            f"(lambda_k {self.scores[self.metric]:.3f}; next {others[0][1]} {others[0][0]:.3f})"
+            f"(score {self.scores[self.metric]:.3f}; next {others[0][1]} {others[0][0]:.3f})"
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -77,10 +76,11 @@ def choose_metric(
     metrics: tuple[str, ...] = METRICS,
     progress: Progress = silent,
 ) -> NeighborChoice:
-    """Choose the metric whose 10-neighbour graph has the largest λ_k on a sample of the rows.
+    """Choose the metric whose 5-neighbour graph is easiest to cut into k, on a sample of the rows.
 
-    Ties go to the earlier metric in ``metrics``. For unknown k the mean of λ_k over several k is
-    taken.
+    The score of a metric is the mean of λ_1 to λ_k. Ties go to the earlier metric in ``metrics``.
+    For unknown k the score is averaged over several k. Columns are standardised where one of them
+    has almost all the variance.
 
     Examples
     --------
@@ -93,49 +93,26 @@ def choose_metric(
     size = min(max(_PILOT, _PER_CLUSTER * k), _PILOT_MAX)
     order = torch.randperm(len(X), generator=torch.Generator().manual_seed(seed))[:size]
     pilot = X.detach().flatten(1)[order.sort().values.to(X.device)].cpu()
+    if _one_column_dominates(pilot) and "standardized" in metrics:
+        metrics = ("standardized",)
     wanted = [k] if k else [c for c in _UNKNOWN_K if c <= max(2, len(pilot) // 10)]
     wanted = [min(c, len(pilot) - 1) for c in wanted if c >= 1]
     scores: dict[str, float] = {}
-    for done, metric in enumerate(metrics):
-        values = graph_spectrum(nearest_neighbors(pilot, _JUDGED_BY, metric=metric), max(wanted))
-        scores[metric] = float(np.mean([values[c - 1] for c in wanted]))
+    graphs = neighbors_by(pilot, _JUDGED_BY, metrics)
+    for done, (metric, graph) in enumerate(zip(metrics, graphs, strict=True)):
+        values = graph_spectrum(graph, max(wanted))
+        scores[metric] = float(np.mean([values[:c].mean() for c in wanted]))
         progress(Tick("choosing neighbours", done + 1, len(metrics)))
     # Treat differences below the tolerance of the eigenvalues as ties.
     best = max(scores.values())
     return NeighborChoice(next(m for m in metrics if scores[m] > best - 1e-4), scores)
 
 
-def graph_spectrum(neighbors: Tensor, k: int) -> NDArray[np.float64]:
-    """The k largest eigenvalues of the normalised adjacency, in descending order."""
-    n, m = neighbors.shape
-    rows = np.repeat(np.arange(n), m)
-    edges = csr_array((np.ones(n * m), (rows, neighbors.cpu().numpy().ravel())), shape=(n, n))
-    edges = csr_array(edges.maximum(edges.T))
-    root = np.sqrt(np.asarray(edges.sum(axis=1)).ravel())
-    adjacency = csr_array(diags_array(1 / root) @ edges @ diags_array(1 / root))
-    if n <= _DENSE or 4 * k > n:
-        values = np.linalg.eigvalsh(adjacency.toarray())
-    else:
-        values = _lanczos(adjacency, root, k)
-    return np.sort(np.asarray(values, dtype=np.float64))[::-1][:k]
+def _one_column_dominates(X: Tensor) -> bool:
+    """Whether one of several columns has almost all the variance.
 
-
-def _lanczos(adjacency: csr_array, root: NDArray[np.float64], k: int) -> NDArray[np.float64]:
-    """The k largest eigenvalues; ``root`` has the square roots of the degrees.
-
-    Each component of the graph has the eigenvalue 1, with the eigenvector ``root`` on its own
-    rows. Lanczos iteration sees one copy of an eigenvalue that occurs several times, so these
-    are counted, and their eigenvectors are moved to the other end of the spectrum, -1.
+    Without standardisation the graph would be a chain along that column. A chain can be cut
+    cheaply anywhere, so its score is high whether or not there are groups.
     """
-    n = len(root)
-    count, component = connected_components(adjacency, directed=False)
-    if count >= k:
-        return np.ones(k)
-    lengths = np.sqrt(np.bincount(component, root**2))
-    U = csr_array((root / lengths[component], (np.arange(n), component)), shape=(n, count))
-    moved = LinearOperator(
-        (n, n), matvec=lambda v: adjacency @ v - 2 * (U @ (U.T @ v)), dtype=np.float64
-    )
-    start = np.random.default_rng(0).standard_normal(n)
-    rest = eigsh(moved, k=k - count, which="LA", tol=1e-5, v0=start, return_eigenvectors=False)
-    return np.concatenate([np.ones(count), rest])
+    variances = X.double().var(0, correction=0)
+    return X.shape[1] > 2 and bool(variances.max() > _DOMINATES * variances.sum())

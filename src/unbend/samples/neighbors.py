@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Sequence
+
 import torch
 from torch import Tensor
 from torch.nn.functional import normalize
@@ -9,8 +11,9 @@ from torch.nn.functional import normalize
 from unbend.knobs import RIDGE, is_metric
 from unbend.progress import Progress, Tick, silent
 
-__all__ = ["nearest_neighbors"]
+__all__ = ["nearest_neighbors", "neighbors_by", "whitening_basis"]
 
+_BASIS_ROWS = 20_000  # enough to measure a covariance
 _SHOWN_FROM = 5_000  # rows; smaller searches finish too fast to need a progress bar
 
 
@@ -46,12 +49,47 @@ def nearest_neighbors(
     >>> nearest_neighbors(torch.tensor([[0.0], [1.0], [5.0]]), 1).ravel().tolist()
     [1, 0, 1]
     """
+    return next(neighbors_by(X, k, (metric,), block, progress))
+
+
+def neighbors_by(
+    X: Tensor,
+    k: int,
+    metrics: Sequence[str],
+    block: int = 1024,
+    progress: Progress = silent,
+) -> Iterator[Tensor]:
+    """What :func:`nearest_neighbors` returns, for several metrics in turn.
+
+    Ridge metrics differ in their weight only; one decomposition serves all of them.
+    """
     X = X.detach().flatten(1)
+    # The expansion of squared distances loses too many digits for float32 when rows are far from
+    # the origin. Unit rows are safe.
+    X = X.double() if X.device.type != "mps" else X.float()
+    X = X - X.mean(0)
+    whiten: Callable[[float], Tensor] | None = None
+    for metric in metrics:
+        if not is_metric(metric):
+            raise ValueError(
+                "`metric` must be euclidean, standardized, cosine or ridge:WEIGHT, got "
+                f"{metric!r}; try 'euclidean'"
+            )
+        if metric.startswith(RIDGE):
+            whiten = whiten or _whitening(normalize(X, dim=1))
+            rows = whiten(float(metric.removeprefix(RIDGE)))
+            yield _search(rows.float(), None, k, block, progress)
+        else:
+            rows = _place(X, metric)
+            yield _search(rows, rows.square().sum(1), k, block, progress)
+
+
+def _search(X: Tensor, lengths: Tensor | None, k: int, block: int, progress: Progress) -> Tensor:
+    """Neighbours by distance, from the squared lengths of the rows; without, by |product|."""
     n = len(X)
     k = min(k, n - 1)
     if k < 1:
         return torch.empty(n, 0, dtype=torch.long, device=X.device)
-    X, lengths = _place(X, metric)
     found = torch.empty(n, k, dtype=torch.long, device=X.device)
     room = X.new_empty(min(block, n), n)
     for start in range(0, n, block):
@@ -68,40 +106,56 @@ def nearest_neighbors(
     return found
 
 
-def _place(X: Tensor, metric: str) -> tuple[Tensor, Tensor | None]:
-    """Rows to compare and their squared lengths; lengths of None mean: rank by |products|."""
-    if not is_metric(metric):
-        raise ValueError(
-            f"`metric` must be euclidean, standardized, cosine or ridge:WEIGHT, got {metric!r}; "
-            "try 'euclidean'"
-        )
-    # The expansion of squared distances loses too many digits for float32 when rows are far from
-    # the origin. Unit rows are safe.
-    X = X.double() if X.device.type != "mps" else X.float()
-    X = X - X.mean(0)
-    if metric.startswith(RIDGE):
-        return _whitened(normalize(X, dim=1), float(metric.removeprefix(RIDGE))).float(), None
+def _place(X: Tensor, metric: str) -> Tensor:
+    """Centred rows, so that their Euclidean distances are those of the metric."""
     if metric == "standardized":
         spread = X.std(0)
-        X = X / torch.where(spread > 1e-9 * spread.max(), spread, torch.ones_like(spread))
-    if metric == "cosine":
-        X = normalize(X, dim=1).float()
-    return X, X.square().sum(1)
+        return X / torch.where(spread > 1e-9 * spread.max(), spread, torch.ones_like(spread))
+    return normalize(X, dim=1).float() if metric == "cosine" else X
 
 
-def _whitened(X: Tensor, weight: float) -> Tensor:
-    """Rows W with W Wᵀ = X (XᵀX + w n I)⁻¹ Xᵀ.
+def _whitening(X: Tensor) -> Callable[[float], Tensor]:
+    """A function of the weight w to rows W with W Wᵀ = X (XᵀX + w n I)⁻¹ Xᵀ.
 
     Up to a factor per row, this is the matrix of the ridge codes without their diagonal, so its
-    largest entries per row are the self-expressive neighbours. It comes from the smaller Gram
-    matrix; nothing of size n × n is stored when n > p.
+    largest entries per row are the self-expressive neighbours. Nothing of size n × n is stored
+    when n > p.
     """
+    values, vectors = _principal(X)
+    rows = X @ vectors
+    return lambda weight: rows * (values + weight * len(X)).rsqrt()
+
+
+def _principal(X: Tensor) -> tuple[Tensor, Tensor]:
+    """Eigenvalues (r,) and eigenvectors (p, r) of XᵀX, from the smaller Gram matrix."""
     n, p = X.shape
-    shift = weight * n
-    if p <= n:
-        values, vectors = torch.linalg.eigh(X.T @ X)
-        whitened: Tensor = X @ (vectors / (values.clamp_min(0) + shift).sqrt())
-    else:
-        values, vectors = torch.linalg.eigh(X @ X.T)
-        whitened = vectors * (values.clamp_min(0) / (values.clamp_min(0) + shift)).sqrt()
-    return whitened
+    values, vectors = torch.linalg.eigh(X.T @ X if p <= n else X @ X.T)
+    values = values.clamp_min(0)
+    if p > n:
+        kept = values > 1e-9 * values.max()
+        values, vectors = values[kept], X.T @ vectors[:, kept] / values[kept].sqrt()
+    return values, vectors
+
+
+def whitening_basis(X: Tensor, metric: str) -> Tensor:
+    """The linear map (p, r) of centred unit rows under which products are ridge codes.
+
+    It gives every direction that the ridge weight does not suppress about the same variance.
+    Directions with less than a thousandth of the largest variance are left out; the others are
+    scaled so that the entries of the mapped rows have unit mean square.
+
+    Examples
+    --------
+    >>> X = torch.randn(200, 3) * torch.tensor([10.0, 1.0, 1e-6])
+    >>> rows = normalize(X - X.mean(0), dim=1).double() @ whitening_basis(X, "ridge:0.0001")
+    >>> tuple(rows.shape), round(float(rows.square().mean()), 3)
+    ((200, 2), 1.0)
+    """
+    X = X.detach().flatten(1)
+    some = torch.randperm(len(X), generator=torch.Generator().manual_seed(0))[:_BASIS_ROWS]
+    X = normalize((X - X.mean(0))[some.to(X.device)].cpu().double(), dim=1)
+    values, vectors = _principal(X)
+    shares = values / (values + float(metric.removeprefix(RIDGE)) * len(X))
+    kept = shares > 1e-3 * shares.max()
+    basis = vectors[:, kept] * (shares[kept] / values[kept]).sqrt()
+    return basis * (len(X) * basis.shape[1] / shares[kept].sum()).sqrt()

@@ -17,6 +17,8 @@ from unbend.samples.neighbors import nearest_neighbors
 
 __all__ = ["ViewSampler"]
 
+GRAPH_NEIGHBORS = 10
+
 
 class ViewSampler:
     """Draw A views of the samples of a batch (line 5 of Algorithm 1).
@@ -60,15 +62,26 @@ class ViewSampler:
         self._noise = config.noise * self._typical_distance() if config.noise else 0.0
 
     @cached_property
+    def graph(self) -> Tensor:
+        """The ten nearest neighbours of each sample, or more if views need more."""
+        config = self.config
+        return self._search(
+            self.samples,
+            max(config.n_neighbors, GRAPH_NEIGHBORS),
+            progress=self._progress,
+            metric=config.metric,
+        )
+
+    @cached_property
     def neighbors(self) -> Tensor:
-        """Neighbours (n, k) of each sample, searched when the first view needs them.
+        """Neighbours (n, k) that views start from, searched when the first view needs them.
 
         A run resumed from a checkpoint restores them instead.
         """
-        config = self.config
-        return self._search(
-            self.samples, config.n_neighbors, progress=self._progress, metric=config.metric
-        )
+        k = self.config.n_neighbors
+        if k == 0:
+            return torch.empty(len(self), 0, dtype=torch.long, device=self.device)
+        return self.graph[:, :k]
 
     def __len__(self) -> int:
         return len(self.samples)
