@@ -5,10 +5,9 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
-from lightning_fabric import Fabric
 from torch import Tensor, nn
 
 from unbend.config import Config
@@ -18,6 +17,9 @@ from unbend.networks.encoders.encoder import fingerprint_of
 from unbend.progress import Callback, Progress, silent
 from unbend.samples import NeighborChoice, ViewSampler, choose_metric
 from unbend.training import Checkpoints, Record, Tools, agree, synchronize
+
+if TYPE_CHECKING:
+    from lightning_fabric import Fabric
 
 __all__ = ["Run", "begin"]
 

@@ -71,6 +71,7 @@ def command(input: str, out: Path | None, quiet: bool, as_json: bool, **given: A
 
     In Python: unbend.workflows.cluster(...).
     """
+    options.announce(f"reading {input}", quiet)  # importing torch takes seconds
     from unbend.workflows.cluster import cluster, default_out
 
     given["settings"] = options.collect_settings(given["settings"])

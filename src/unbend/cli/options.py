@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Interrupted",
+    "announce",
     "collect_settings",
     "config_option",
     "device_options",
@@ -130,6 +131,14 @@ def output_options(function: F) -> F:
         "--json", "as_json", is_flag=True, help="Print the result as JSON; progress goes to stderr."
     )(function)
     return click.option("-q", "--quiet", is_flag=True, help="Show no progress.")(function)
+
+
+def announce(text: str, quiet: bool) -> None:
+    """A first line on standard error, before anything slow is imported."""
+    if not quiet and os.environ.get("RANK", "0") == "0":
+        from unbend.progress import say
+
+        say(text)
 
 
 def progress_for(quiet: bool) -> AbstractContextManager[Progress]:

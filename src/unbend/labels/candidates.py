@@ -21,7 +21,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from sklearn.cluster import KMeans
 from torch import Tensor
 
 from unbend.exceptions import UnbendWarning
@@ -186,6 +185,8 @@ def _some(n: int, most: int) -> Tensor:
 
 def _kmeans(C: Tensor, embedding: Embedding, k: int, seed: int) -> Cut | None:
     """k-means of the codes; None where the landmarks do not show all clusters."""
+    from sklearn.cluster import KMeans
+
     rows = C[_some(len(C), _KMEANS_ROWS).to(C.device)].cpu().float().numpy()
     start = KMeans(k, n_init=4 if k <= _MANY else 1, random_state=seed % 2**32).fit(rows)
     nodes = np.ascontiguousarray(embedding.nodes.cpu().float().numpy())

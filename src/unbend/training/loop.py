@@ -33,10 +33,9 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
-from lightning_fabric import Fabric
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
@@ -47,6 +46,9 @@ from unbend.training.guard import Guard, Trouble
 from unbend.training.interrupts import Interrupts
 from unbend.training.record import History, Record
 from unbend.training.state import capture, put_back
+
+if TYPE_CHECKING:
+    from lightning_fabric import Fabric
 
 __all__ = ["Stage", "Terms", "Tools", "descend"]
 
