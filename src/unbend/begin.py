@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor, nn
 
-from unbend.config import Config
+from unbend.config import Config, costs
 from unbend.disk import hash_array
 from unbend.networks import Network, build_network
 from unbend.networks.encoders.encoder import fingerprint_of
@@ -133,7 +133,8 @@ def begin(
     trained: Any = fabric.setup_module(network)
     trained.mark_forward_method("features")
     views = make_views(samples, config.views, generator, progress)
-    tools = Tools(fabric, generator, progress, record, tuple(callbacks))
+    threads = costs(config, tuple(samples.shape[1:]), len(samples)).threads
+    tools = Tools(fabric, generator, progress, record, tuple(callbacks), threads)
     return Run(samples, config, seed, network, trained, views, tools, start is not None, choice)
 
 

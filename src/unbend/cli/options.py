@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 __all__ = [
     "Interrupted",
     "announce",
+    "budget_of",
+    "budget_options",
     "collect_settings",
     "config_option",
     "device_options",
@@ -106,6 +108,32 @@ def device_options(function: F) -> F:
     return click.option(
         "--device", default="auto", show_default=True, help="auto, cpu, cuda, cuda:1 or mps."
     )(function)
+
+
+def budget_options(function: F) -> F:
+    """``--budget`` and its short form ``--quick``."""
+    function = click.option("--quick", is_flag=True, help="Short for --budget quick.")(function)
+    return click.option(
+        "--budget", default="normal", show_default=True, metavar="quick|normal|thorough|SECONDS",
+        callback=_name_or_seconds,
+        help="How long training may take; it plans the number of steps, for two cores of a laptop. "
+        "normal: 3 minutes up to 10,000 samples, at most 10.",
+    )(function)  # fmt: skip
+
+
+def _name_or_seconds(ctx: click.Context, param: click.Parameter, value: Any) -> str | float:
+    try:
+        return float(value)
+    except ValueError:
+        return str(value)  # its rule names the words that are known
+
+
+def budget_of(given: dict[str, Any]) -> str | float:
+    """The budget from both options, which leave ``given``."""
+    quick, budget = given.pop("quick"), given.pop("budget")
+    if quick and budget not in ("normal", "quick"):
+        raise click.UsageError(f"--quick and --budget {budget} contradict each other; give one")
+    return "quick" if quick else budget  # type: ignore[no-any-return]
 
 
 def encoder_option(default: str = "auto") -> Callable[[F], F]:

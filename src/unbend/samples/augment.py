@@ -1,7 +1,8 @@
 """The paper's Augmentation 1, batched on the device, with separate random draws per sample.
 
-Colour operations and blur are kornia's, imported on first use; their random numbers are drawn here from an explicit generator
-on the CPU, so the global random state is never used and every device gets the same draws.
+Colour operations and blur are kornia's, imported on first use; their random numbers are drawn here
+from an explicit generator on the CPU, so the global random state is never used and every device
+gets the same draws.
 Crop, flip, rotation, shear and shift form one affine map, so pixels are resampled only once.
 """
 

@@ -41,6 +41,7 @@ from torch.optim import Optimizer
 
 from unbend.functional import numerical_rank
 from unbend.progress import Callback, Progress, Tick, silent
+from unbend.threads import use_threads
 from unbend.training.distributed import agree, average_gradients, is_main
 from unbend.training.guard import Guard, Trouble
 from unbend.training.interrupts import Interrupts
@@ -75,6 +76,7 @@ class Tools:
     progress: Progress = silent  # receives a Tick after every step
     record: Record = field(default_factory=Record)  # where the run goes on from and is kept
     callbacks: Sequence[Callback] = ()  # who else looks on
+    threads: int = 0  # what a step is worth, see unbend.threads; 0 is all
 
 
 @dataclass(frozen=True)
@@ -101,7 +103,8 @@ class Stage:
 
 def descend(stage: Stage, tools: Tools) -> History:
     """Run the guarded steps of a stage and return a row per step."""
-    return _Trainer(stage, tools).run()
+    with use_threads(tools.threads):
+        return _Trainer(stage, tools).run()
 
 
 class _Trainer:
