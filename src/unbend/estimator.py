@@ -22,12 +22,12 @@ from sklearn.utils.validation import check_is_fitted
 from torch import Tensor, nn
 
 from unbend.algorithm import Objective, mlc_objective, solve
-from unbend.begin import begin
+from unbend.begin import Run, begin
 from unbend.config import Config, check_config, costs, plan, resolve
 from unbend.devices import make_fabric
 from unbend.encoding import EncodedImages, embed_images, open_cache, restore_encoder
 from unbend.functional import coding_rate
-from unbend.labels import LabelModel, ModelSelection
+from unbend.labels import LabelModel, ModelSelection, first_look
 from unbend.networks import GIVEN, Encoder, build_network, load_encoder
 from unbend.networks.network import Output
 from unbend.notebook import fitted_card
@@ -300,6 +300,7 @@ class MLC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseE
                     make_views=self._make_views(encoded),
                     backbone=self.backbone if isinstance(self.backbone, nn.Module) else None,
                 )
+                self._show_first(run, progress)
                 solution = solve(run, self.n_clusters, objective=self.objective or mlc_objective)
         self.config_, self.neighbors_ = solution.config, run.neighbors
         self._network = solution.network
@@ -307,6 +308,14 @@ class MLC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseE
         self.history_ = solution.history
         self._adopt(solution.labels)
         return self
+
+    def _show_first(self, run: Run, progress: Progress) -> None:
+        """A provisional result for whoever looks on."""
+        if progress is silent or self.n_clusters == "auto":
+            return
+        text = first_look(run.samples, int(self.n_clusters), run.neighbors.metric)
+        if text is not None:
+            progress(Tick("first look", 1, 1, text=text))
 
     def _encode_images(self, X: Any, progress: Progress) -> EncodedImages | None:
         """Load the encoder, if there is one, and encode; raise on invalid options before that."""
