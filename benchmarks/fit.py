@@ -3,8 +3,8 @@
 Four sections:
 
 start
-    Processor time of ``from unbend import MLC`` beside that of torch and ``sklearn.base``, in turns,
-    each in a fresh interpreter.
+    Processor time of ``from unbend import MLC`` beside that of torch and ``sklearn.base``, in
+    turns, each in a fresh interpreter.
 threads
     A fit of 1,440 vectors, alone and beside a busy process per core: with the number of threads
     that unbend chooses, and with all of them.
