@@ -102,6 +102,11 @@ bench-encode: $(STAMP)  ## encoders against their bare networks
 bench-folder: $(STAMP)  ## a folder clustered twice: how soon the second run trains
 	$(BIN)/python -m benchmarks.folder
 
+.PHONY: bench-fit
+bench-fit: $(STAMP)  ## whole fits beside UMAP, EVoC and spectral clustering (after `make data`)
+	mkdir -p runs
+	$(BIN)/python -m benchmarks.fit --json runs/bench-fit.json --picture runs/bench-fit.png
+
 bench-labels: $(STAMP)  ## labels against scikit-learn, up to a million samples
 	$(BIN)/python -m benchmarks.labels
 

@@ -5,13 +5,12 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
-from lightning_fabric import Fabric
 from torch import Tensor, nn
 
-from unbend.config import Config
+from unbend.config import Config, costs
 from unbend.disk import hash_array
 from unbend.knobs import RIDGE
 from unbend.networks import Network, build_network
@@ -19,6 +18,9 @@ from unbend.networks.encoders.encoder import fingerprint_of
 from unbend.progress import Callback, Progress, silent
 from unbend.samples import NeighborChoice, ViewSampler, choose_metric, whitening_basis
 from unbend.training import Checkpoints, Record, Tools, agree, synchronize
+
+if TYPE_CHECKING:
+    from lightning_fabric import Fabric
 
 __all__ = ["Run", "begin"]
 
@@ -138,7 +140,8 @@ def begin(
     trained: Any = fabric.setup_module(network)
     trained.mark_forward_method("features")
     views = make_views(samples, config.views, generator, progress)
-    tools = Tools(fabric, generator, progress, record, tuple(callbacks))
+    threads = costs(config, tuple(samples.shape[1:]), len(samples)).threads
+    tools = Tools(fabric, generator, progress, record, tuple(callbacks), threads)
     return Run(samples, config, seed, network, trained, views, tools, start is not None, choice)
 
 

@@ -10,6 +10,16 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import Field, asdict, dataclass, field, fields, is_dataclass, replace
 from typing import Any
 
+from unbend.budget import (
+    BUDGET,
+    Costs,
+    Part,
+    Plan,
+    costs_of,
+    fit_to_budget,
+    seconds_allowed,
+    seconds_of,
+)
 from unbend.knobs import (
     Augmentation,
     LabelConfig,
@@ -22,6 +32,7 @@ from unbend.networks import resolve_backbone
 from unbend.networks.encoders.unbend_checkpoint import read_saved_encoder
 from unbend.pretrain import METHODS, PretrainConfig, is_path
 from unbend.rules import check_rule, one_of
+from unbend.training import steps_of
 
 __all__ = [
     "Augmentation",
@@ -37,6 +48,8 @@ __all__ = [
     "CALIBRATED",
     "as_published",
     "check_config",
+    "costs",
+    "plan",
     "preset_for",
     "resolve",
     "setting",
@@ -266,6 +279,7 @@ def resolve(
     adapted: Mapping[str, Any] | None = None,
     given: Mapping[str, Any] | None = None,
     settings: Mapping[str, Any] | None = None,
+    budget: str | float | None = None,
 ) -> Config:
     """Resolve a call to a checked config; the only function that does so.
 
@@ -285,6 +299,9 @@ def resolve(
         Settings from the caller's parameters, by dotted name.
     settings : mapping, optional
         Settings that the caller gave by dotted name; no setting may be in both.
+    budget : {"quick", "normal", "thorough"}, float or None
+        Of time, see :mod:`unbend.budget`; in the calibrated presets it plans the steps of stage 1
+        that the caller does not set. None leaves them to the preset.
     """
     check_rule("`preset`", preset, one_of("auto", *PRESETS))
     name = preset_for(shape) if preset == "auto" else preset
@@ -300,9 +317,53 @@ def resolve(
     for stage in ("pretrain", "stage2"):  # epochs that are given override the step limits
         if f"{stage}.epochs" in asked:
             asked = {f"{stage}.min_steps": 0, f"{stage}.max_steps": 0, **asked}
+    if budget is not None and name in CALIBRATED:
+        config = config.override(_in_budget(config.override(asked), shape, n, budget))
+    for stage in ("pretrain", "stage2"):  # a minimum that is given is never cut
+        if f"{stage}.min_steps" in asked and f"{stage}.max_steps" not in asked:
+            most = getattr(config, stage).max_steps
+            asked[f"{stage}.max_steps"] = most and max(most, int(asked[f"{stage}.min_steps"]))
     config = as_published(config.override(asked), asked)
     check_config(config)
     return config
+
+
+def _in_budget(
+    config: Config, shape: tuple[int, ...], n: int, budget: str | float
+) -> Mapping[str, Any]:
+    check_rule("`budget`", budget, BUDGET)
+    check_config(config)
+    return fit_to_budget(
+        budget,
+        costs(config, shape, n),
+        n,
+        steps1=steps_of(config.pretrain, n),
+        steps2=steps_of(config.stage2, n),
+        sharpness=config.stage2.sharpness,
+    )
+
+
+def costs(config: Config, shape: tuple[int, ...], n: int) -> Costs:
+    """What a fit costs by the model of :mod:`unbend.budget`."""
+    return costs_of(shape, n, config.views.n_views, config.network, config.pretrain, config.stage2)
+
+
+def plan(
+    config: Config, shape: tuple[int, ...], n: int, n_clusters: int | str, budget: str | float
+) -> Plan:
+    """The stages of a fit with a resolved config, as they will appear in its ticks."""
+    cost = costs(config, shape, n)
+    several = config.stage2.eta == "auto" and n_clusters != "auto" and int(n_clusters) > 1
+    runs = len(config.stage2.sharpness) if several else 1
+    steps = steps_of(config.stage2, n)
+    parts = [Part("stage 1", steps_of(config.pretrain, n), seconds_of(cost.stage1))]
+    parts += [
+        Part("stage 2" if i == 0 else f"stage 2, eta {i + 1}", steps, seconds_of(cost.stage2))
+        for i in range(runs)
+    ]
+    if config.pretrain.method == "none":
+        parts = parts[1:]
+    return Plan(tuple(parts), cost.rest, budget, seconds_allowed(budget, n))
 
 
 def _saved_backbone(given: Mapping[str, Any], settings: Mapping[str, Any]) -> dict[str, Any]:

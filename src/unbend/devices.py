@@ -4,26 +4,22 @@ from __future__ import annotations
 
 import logging
 import os
+from typing import TYPE_CHECKING, Any
 
 import torch
-from lightning_fabric import Fabric
-from lightning_fabric.strategies.ddp import DDPStrategy
-from torch import nn
 
-__all__ = ["make_fabric"]
+if TYPE_CHECKING:  # Fabric imports torch.compile, which takes longer than torch itself
+    from lightning_fabric import Fabric
+
+__all__ = ["make_fabric", "pick_device"]
 
 
-class _OneLoss(DDPStrategy):
-    """Processes that compute the loss of one global batch together.
-
-    Fabric starts and connects them; the loop itself gathers features and averages gradients. DDP
-    would average the losses of separate batches, which is a different objective unless the loss
-    is a sum over samples.
-    """
-
-    def setup_module(self, module: nn.Module) -> nn.Module:  # type: ignore[override]
-        """Leave the module as it is."""
-        return module
+def pick_device(device: str = "auto") -> torch.device:
+    """The device of :func:`make_fabric` in a single process, without Fabric."""
+    kind, number = _resolve(str(device))
+    if kind == "cpu":
+        return torch.device("cpu")
+    return torch.device(kind, int(number or 0))
 
 
 def make_fabric(device: str = "auto", precision: str = "32-true") -> Fabric:
@@ -32,6 +28,8 @@ def make_fabric(device: str = "auto", precision: str = "32-true") -> Fabric:
     Under ``torchrun`` every process gets its own device, and the processes are connected (gloo on
     the CPU, NCCL on GPUs).
     """
+    from lightning_fabric import Fabric
+
     logging.getLogger("lightning_fabric").setLevel(logging.WARNING)
     kind, number = _resolve(str(device))
     world, local = _launched()
@@ -47,7 +45,7 @@ def make_fabric(device: str = "auto", precision: str = "32-true") -> Fabric:
             accelerator=kind,
             devices=local,
             num_nodes=world // local,
-            strategy=_OneLoss(),
+            strategy=_one_loss(),
             precision=precision,  # type: ignore[arg-type]
         )
     except ValueError as error:
@@ -56,6 +54,22 @@ def make_fabric(device: str = "auto", precision: str = "32-true") -> Fabric:
         ) from error
     fabric.launch()
     return fabric
+
+
+def _one_loss() -> Any:
+    """Processes that compute the loss of one global batch together.
+
+    Fabric starts and connects them; the loop itself gathers features and averages gradients. DDP
+    would average the losses of separate batches, which is a different objective unless the loss
+    is a sum over samples.
+    """
+    from lightning_fabric.strategies.ddp import DDPStrategy
+
+    class OneLoss(DDPStrategy):
+        def setup_module(self, module: torch.nn.Module) -> torch.nn.Module:  # type: ignore[override]
+            return module
+
+    return OneLoss()
 
 
 def _resolve(device: str) -> tuple[str, str]:

@@ -22,12 +22,12 @@ from sklearn.utils.validation import check_is_fitted
 from torch import Tensor, nn
 
 from unbend.algorithm import Objective, mlc_objective, solve
-from unbend.begin import begin
-from unbend.config import Config, check_config, resolve
+from unbend.begin import Run, begin
+from unbend.config import Config, check_config, costs, plan, resolve
 from unbend.devices import make_fabric
 from unbend.encoding import EncodedImages, embed_images, open_cache, restore_encoder
 from unbend.functional import coding_rate
-from unbend.labels import LabelModel, ModelSelection
+from unbend.labels import LabelModel, ModelSelection, first_look
 from unbend.networks import GIVEN, Encoder, build_network, load_encoder
 from unbend.networks.network import Output
 from unbend.notebook import fitted_card
@@ -38,12 +38,16 @@ from unbend.parameters import (
     settings_of,
     unchanged_on_error,
 )
-from unbend.progress import Callback, Progress, console_progress, silent
+from unbend.progress import Callback, Progress, Tick, console_progress, silent
 from unbend.runs import read_model, write_model
 from unbend.samples import NeighborChoice, Scaling, ViewSampler, check_samples, prepare
+from unbend.threads import use_threads
 from unbend.training import Checkpoints
 
 __all__ = ["MLC", "Assessment", "load"]
+
+
+_FEW_SAMPLES = 5_000  # up to here the labels, too, are quickest on the threads of a step
 
 
 class Assessment(NamedTuple):
@@ -89,6 +93,10 @@ class MLC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseE
         Length of stage 1 and of stage 2.
     batch_size : int, optional
         n_b, for both stages.
+    budget : {"quick", "normal", "thorough"} or float, default="normal"
+        How long a fit may take, by name or in seconds. It plans the steps of stage 1 for two cores
+        of a laptop: ``"normal"`` is 3 minutes up to 10,000 samples and at most 10. The plan depends
+        on data and settings only, so results repeat. What you set yourself is never cut.
     eta : float or "auto", optional
         η, the weight of entropy in the membership. ``"auto"``, the default of ``"images"`` and
         ``"vectors"``, calibrates it to the number of clusters after stage 1.
@@ -188,6 +196,7 @@ class MLC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseE
         pretrain_epochs: int | None = None,
         epochs: int | None = None,
         batch_size: int | None = None,
+        budget: str | float = "normal",
         eta: float | str | None = None,
         eps_sq: float | None = None,
         train_backbone: bool | None = None,
@@ -214,6 +223,7 @@ class MLC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseE
         self.pretrain_epochs = pretrain_epochs
         self.epochs = epochs
         self.batch_size = batch_size
+        self.budget = budget
         self.eta = eta
         self.eps_sq = eps_sq
         self.train_backbone = train_backbone
@@ -273,25 +283,40 @@ class MLC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseE
             self._check_counts(len(array))
             samples, self._scaling = prepare(array)
             self.config_ = self._resolve(self._scaling.shape, len(array))
-            run = begin(
-                samples,
-                self.config_,
-                seed=self._seed(checkpoints),
-                fabric=make_fabric(self.device, self.precision),
-                n_clusters=self.n_clusters,
-                progress=progress,
-                checkpoints=checkpoints,
-                callbacks=self.callbacks or (),
-                make_views=self._make_views(encoded),
-                backbone=self.backbone if isinstance(self.backbone, nn.Module) else None,
+            planned = plan(
+                self.config_, self._scaling.shape, len(array), self.n_clusters, self.budget
             )
-            solution = solve(run, self.n_clusters, objective=self.objective or mlc_objective)
+            progress(Tick("plan", 1, 1, text=planned.sentence()))
+            few = costs(self.config_, self._scaling.shape, len(array)).threads
+            with use_threads(few if len(array) <= _FEW_SAMPLES else 0):
+                run = begin(
+                    samples,
+                    self.config_,
+                    seed=self._seed(checkpoints),
+                    fabric=make_fabric(self.device, self.precision),
+                    n_clusters=self.n_clusters,
+                    progress=planned.watch(progress),
+                    checkpoints=checkpoints,
+                    callbacks=self.callbacks or (),
+                    make_views=self._make_views(encoded),
+                    backbone=self.backbone if isinstance(self.backbone, nn.Module) else None,
+                )
+                self._show_first(run, progress)
+                solution = solve(run, self.n_clusters, objective=self.objective or mlc_objective)
         self.config_, self.neighbors_ = solution.config, run.neighbors
         self._network = solution.network
         self._fit_output = solution.output, _float_dtype(array)
         self.history_ = solution.history
         self._adopt(solution.labels)
         return self
+
+    def _show_first(self, run: Run, progress: Progress) -> None:
+        """A provisional result for whoever looks on."""
+        if progress is silent or self.n_clusters == "auto":
+            return
+        text = first_look(run.samples, int(self.n_clusters), run.neighbors.metric)
+        if text is not None:
+            progress(Tick("first look", 1, 1, text=text))
 
     def _encode_images(self, X: Any, progress: Progress) -> EncodedImages | None:
         """Load the encoder, if there is one, and encode; raise on invalid options before that."""
@@ -384,6 +409,7 @@ class MLC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseE
             preset="vectors" if encoded and self.preset == "auto" else self.preset,
             given=settings_of(self),
             settings=self.settings,
+            budget=self.budget,
         )
         if encoded and config.views.source == "auto":
             config = config.override({"views.source": "neighbors"})

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from torch import nn
 
+from unbend.budget import BUDGET
 from unbend.config import PARAMETERS, PRESETS, setting
 from unbend.networks import BACKBONES
 from unbend.rules import FLAG, Rule, check_rule, one_of, optional, whole
@@ -47,6 +48,7 @@ _RULES: dict[str, Rule] = {
         "try 'auto'",
     ),
     "preset": one_of("auto", *PRESETS),
+    "budget": BUDGET,
     "backbone": _or(_NAMED_BACKBONE, lambda v: isinstance(v, nn.Module), "a Module"),
     "views": _or(setting("views.source").metadata["rule"], callable, "a callable"),
     "train_backbone": FLAG,

@@ -28,7 +28,8 @@ class Tick:
 
     ``done`` of ``total`` steps of ``stage`` are finished; ``values`` are live numbers worth
     showing, such as ``{"R": 180.2, "R_c": 95.1}``. During training, ``network`` is the trained
-    network; callbacks may call its ``encode`` but must not change it.
+    network; callbacks may call its ``encode`` but must not change it. ``left`` are the seconds that
+    the whole task still needs, where it has a plan. A tick with ``text`` is a message to show.
     """
 
     stage: str
@@ -36,6 +37,8 @@ class Tick:
     total: int
     values: Mapping[str, float] = field(default_factory=dict)
     network: Any = None
+    left: float | None = None
+    text: str = ""
 
 
 Progress = Callable[[Tick], None]
@@ -80,7 +83,6 @@ def console_progress() -> Iterator[Progress]:
         MofNCompleteColumn,
         TextColumn,
         TimeElapsedColumn,
-        TimeRemainingColumn,
     )
     from rich.progress import (
         Progress as Bars,
@@ -91,17 +93,22 @@ def console_progress() -> Iterator[Progress]:
         BarColumn(bar_width=24),
         MofNCompleteColumn(),
         TimeElapsedColumn(),
-        TimeRemainingColumn(),
+        TextColumn("{task.fields[left]}", style="cyan"),
         TextColumn("{task.fields[numbers]}", style="dim"),
     )
     with Bars(*columns, console=Console(stderr=True)) as bars:
         tasks = {}
 
+        remaining = _Remaining()
+
         def draw(tick: Tick) -> None:
+            if tick.text:
+                bars.console.print(tick.text, highlight=False, markup=False)
+                return
             if tick.stage not in tasks:
-                tasks[tick.stage] = bars.add_task(tick.stage, total=tick.total, numbers="")
-            task = tasks[tick.stage]
-            bars.update(task, completed=tick.done, total=tick.total, numbers=_numbers(tick))
+                tasks[tick.stage] = bars.add_task(tick.stage, total=tick.total, numbers="", left="")
+            task, left, numbers = tasks[tick.stage], remaining.after(tick), _numbers(tick)
+            bars.update(task, completed=tick.done, total=tick.total, numbers=numbers, left=left)
 
         yield draw
 
@@ -132,21 +139,38 @@ def tensorboard_progress(log_dir: str | Path) -> Iterator[Progress]:
 
 def _plain_lines(every: float = 5.0) -> Progress:
     last: dict[str, float] = {}
-    first: dict[str, tuple[float, int]] = {}
+    remaining = _Remaining()
 
     def write(tick: Tick) -> None:
-        now = time.monotonic()
-        # A resumed stage does not start at 0; measure the rate from where it started.
-        then, done = first.setdefault(tick.stage, (now, tick.done))
+        if tick.text:
+            say(tick.text)
+            return
+        now, left = time.monotonic(), remaining.after(tick)
         due = now - last.get(tick.stage, -every) >= every
         if due or tick.done == tick.total:
             last[tick.stage] = now
-            rest = _duration((now - then) * (tick.total - tick.done) / max(1, tick.done - done))
-            left = f"{rest} left" if done < tick.done < tick.total else ""
             parts = (tick.stage, f"{tick.done}/{tick.total}", left, _numbers(tick))
             say("  ".join(filter(None, parts)))
 
     return write
+
+
+class _Remaining:
+    """The time left, as text: of the whole task where a tick knows it, else of its stage."""
+
+    def __init__(self) -> None:
+        self._first: dict[str, tuple[float, int]] = {}
+
+    def after(self, tick: Tick) -> str:
+        now = time.monotonic()
+        # A resumed stage does not start at 0; measure the rate from where it started.
+        then, done = self._first.setdefault(tick.stage, (now, tick.done))
+        if tick.left is not None:
+            return f"{_duration(tick.left)} left in all"
+        if not done < tick.done < tick.total:
+            return ""
+        rest = (now - then) * (tick.total - tick.done) / (tick.done - done)
+        return f"{_duration(rest)} left"
 
 
 def _duration(seconds: float) -> str:

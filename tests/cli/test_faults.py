@@ -19,7 +19,7 @@ SHORT = {"pretrain.epochs": 1, "pretrain.min_steps": 2, "stage2.epochs": 1, "sta
 
 def line(done) -> str:
     assert done.exit_code == 2, (done.output, done.exception)
-    (only,) = done.stderr.strip().splitlines()
+    (only,) = [text for text in done.stderr.strip().splitlines() if not text.startswith("reading ")]
     return only
 
 

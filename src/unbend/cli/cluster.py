@@ -33,6 +33,7 @@ __all__ = ["command"]
     show_default=True,
     help="auto, images, vectors or paper.",
 )
+@options.budget_options
 @options.seed_option
 @options.device_options
 @options.config_option
@@ -71,8 +72,10 @@ def command(input: str, out: Path | None, quiet: bool, as_json: bool, **given: A
 
     In Python: unbend.workflows.cluster(...).
     """
+    options.announce(f"reading {input}", quiet)  # importing torch takes seconds
     from unbend.workflows.cluster import cluster, default_out
 
+    given["budget"] = options.budget_of(given)
     given["settings"] = options.collect_settings(given["settings"])
     out = out or default_out(input)
     try:

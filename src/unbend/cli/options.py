@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Interrupted",
+    "announce",
+    "budget_of",
+    "budget_options",
     "collect_settings",
     "config_option",
     "device_options",
@@ -107,6 +110,32 @@ def device_options(function: F) -> F:
     )(function)
 
 
+def budget_options(function: F) -> F:
+    """``--budget`` and its short form ``--quick``."""
+    function = click.option("--quick", is_flag=True, help="Short for --budget quick.")(function)
+    return click.option(
+        "--budget", default="normal", show_default=True, metavar="quick|normal|thorough|SECONDS",
+        callback=_name_or_seconds,
+        help="How long training may take; it plans the number of steps, for two cores of a laptop. "
+        "normal: 3 minutes up to 10,000 samples, at most 10.",
+    )(function)  # fmt: skip
+
+
+def _name_or_seconds(ctx: click.Context, param: click.Parameter, value: Any) -> str | float:
+    try:
+        return float(value)
+    except ValueError:
+        return str(value)  # its rule names the words that are known
+
+
+def budget_of(given: dict[str, Any]) -> str | float:
+    """The budget from both options, which leave ``given``."""
+    quick, budget = given.pop("quick"), given.pop("budget")
+    if quick and budget not in ("normal", "quick"):
+        raise click.UsageError(f"--quick and --budget {budget} contradict each other; give one")
+    return "quick" if quick else budget  # type: ignore[no-any-return]
+
+
 def encoder_option(default: str = "auto") -> Callable[[F], F]:
     """``--encoder``."""
     return click.option(
@@ -130,6 +159,14 @@ def output_options(function: F) -> F:
         "--json", "as_json", is_flag=True, help="Print the result as JSON; progress goes to stderr."
     )(function)
     return click.option("-q", "--quiet", is_flag=True, help="Show no progress.")(function)
+
+
+def announce(text: str, quiet: bool) -> None:
+    """A first line on standard error, before anything slow is imported."""
+    if not quiet and os.environ.get("RANK", "0") == "0":
+        from unbend.progress import say
+
+        say(text)
 
 
 def progress_for(quiet: bool) -> AbstractContextManager[Progress]:

@@ -2,6 +2,7 @@
 
 from unbend.labels.calibration import calibrate_eta
 from unbend.labels.candidates import Codes, Labelled, choose_labelling
+from unbend.labels.first_look import first_look
 from unbend.labels.hierarchy import merge_clusters
 from unbend.labels.label import label_codes
 from unbend.labels.model import LabelModel
@@ -14,6 +15,7 @@ __all__ = [
     "ModelSelection",
     "calibrate_eta",
     "choose_labelling",
+    "first_look",
     "label_codes",
     "merge_clusters",
 ]

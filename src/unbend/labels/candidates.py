@@ -21,7 +21,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from sklearn.cluster import KMeans
 from torch import Tensor
 
 from unbend.exceptions import UnbendWarning
@@ -205,6 +204,8 @@ def _kmeans(C: Tensor, judge: Tensor, embedding: Embedding, k: int, seed: int) -
     Of several starts the one is kept whose labels explain most, not the one of smallest inertia:
     local optima that put two groups together differ little in inertia.
     """
+    from sklearn.cluster import KMeans
+
     chosen = _some(len(C), _KMEANS_ROWS)
     rows = C[chosen.to(C.device)].cpu().float().numpy()
     starts = [

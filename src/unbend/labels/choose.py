@@ -8,7 +8,6 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from sklearn.metrics import adjusted_rand_score
 from torch import Tensor
 
 from unbend.exceptions import UnbendWarning
@@ -130,6 +129,8 @@ def _gaps(values: NDArray[np.float64], bulk: float) -> NDArray[np.float64]:
 def _stability(
     labels: Tensor, k: int, parts: list[_Clusterings], halves: tuple[Tensor, ...]
 ) -> float:
+    from sklearn.metrics import adjusted_rand_score
+
     scores = [
         adjusted_rand_score(labels.cpu()[half].numpy(), part.labels(k).cpu().numpy())
         for part, half in zip(parts, halves, strict=True)

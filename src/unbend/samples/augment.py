@@ -1,7 +1,8 @@
 """The paper's Augmentation 1, batched on the device, with separate random draws per sample.
 
-Colour operations are kornia's; their random numbers are drawn here from an explicit generator
-on the CPU, so the global random state is never used and every device gets the same draws.
+Colour operations and blur are kornia's, imported on first use; their random numbers are drawn here
+from an explicit generator on the CPU, so the global random state is never used and every device
+gets the same draws.
 Crop, flip, rotation, shear and shift form one affine map, so pixels are resampled only once.
 """
 
@@ -12,14 +13,6 @@ from collections.abc import Callable
 
 import torch
 import torch.nn.functional as F
-from kornia.color import rgb_to_grayscale
-from kornia.enhance import (
-    adjust_brightness_accumulative,
-    adjust_contrast_with_mean_subtraction,
-    adjust_hue,
-    adjust_saturation_with_gray_subtraction,
-)
-from kornia.filters import gaussian_blur2d
 from torch import Tensor
 
 from unbend.knobs import Augmentation
@@ -106,6 +99,8 @@ def _geometry(images: Tensor, policy: Augmentation, draw: _Draw, size: tuple[int
 
 
 def _gray(images: Tensor) -> Tensor:
+    from kornia.color import rgb_to_grayscale
+
     gray: Tensor = rgb_to_grayscale(images)
     return gray.expand_as(images)
 
@@ -117,10 +112,10 @@ def _jitter(images: Tensor, policy: Augmentation, draw: _Draw) -> Tensor:
     turn = draw.uniform(-hue, hue) * (2 * math.pi)
     colour = images.shape[1] == 3
     steps: list[Callable[[Tensor], Tensor]] = [
-        lambda x: adjust_brightness_accumulative(x, factor[0]),
+        lambda x: (x * factor[0].view(-1, 1, 1, 1)).clamp(0, 1),
         lambda x: _contrast(x, factor[1]),
-        lambda x: adjust_saturation_with_gray_subtraction(x, factor[2]) if colour else x,
-        lambda x: adjust_hue(x, turn) if colour and hue else x,
+        lambda x: _saturation(x, factor[2]) if colour else x,
+        lambda x: _hue(x, turn) if colour and hue else x,
     ]
     changed = images
     for k in draw.order(len(steps)):
@@ -130,10 +125,26 @@ def _jitter(images: Tensor, policy: Augmentation, draw: _Draw) -> Tensor:
 
 def _contrast(images: Tensor, factor: Tensor) -> Tensor:
     if images.shape[1] == 3:
+        from kornia.enhance import adjust_contrast_with_mean_subtraction
+
         out: Tensor = adjust_contrast_with_mean_subtraction(images, factor)
         return out
     mean = images.mean((1, 2, 3), keepdim=True)
     return ((images - mean) * factor.view(-1, 1, 1, 1) + mean).clamp(0, 1)
+
+
+def _saturation(images: Tensor, factor: Tensor) -> Tensor:
+    from kornia.enhance import adjust_saturation_with_gray_subtraction
+
+    out: Tensor = adjust_saturation_with_gray_subtraction(images, factor)
+    return out
+
+
+def _hue(images: Tensor, turn: Tensor) -> Tensor:
+    from kornia.enhance import adjust_hue
+
+    out: Tensor = adjust_hue(images, turn)
+    return out
 
 
 def _blur(images: Tensor, policy: Augmentation, draw: _Draw) -> Tensor:
@@ -147,5 +158,7 @@ def _blur(images: Tensor, policy: Augmentation, draw: _Draw) -> Tensor:
     # image.
     reach = min(max(1, math.ceil(3 * policy.blur_sigma[1] * least / 32)), least - 1)
     size = (2 * reach + 1, 2 * reach + 1)
+    from kornia.filters import gaussian_blur2d
+
     part = gaussian_blur2d(images[chosen], size, sigma[chosen, None].expand(-1, 2))
     return images.index_copy(0, chosen, part)

@@ -9,11 +9,13 @@ from torch import Tensor
 
 from unbend.disk import Cache, hash_array, hash_values
 from unbend.progress import Progress, silent
+from unbend.samples.approximate import has_faiss
 from unbend.samples.neighbors import nearest_neighbors
+from unbend.threads import allowed_threads
 
 __all__ = ["NeighborCache"]
 
-_VERSION = 1  # increase when the search returns different neighbours
+_VERSION = 2  # increase when the search returns different neighbours
 
 
 class NeighborCache:
@@ -50,7 +52,7 @@ class NeighborCache:
         if len(X) < max(2, self.least) or k < 1:
             return nearest_neighbors(X, k, progress=progress, metric=metric)
         # The key covers everything that can change the result, even the order of ties.
-        machine = (X.device.type, torch.__version__, torch.get_num_threads())
+        machine = (X.device.type, torch.__version__, allowed_threads(), has_faiss())
         key = hash_values(_VERSION, hash_array(X), k, metric, machine)
         kept = self.cache.get(key)
         if kept is not None:

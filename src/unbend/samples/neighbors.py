@@ -1,4 +1,4 @@
-"""Exact nearest neighbours, block by block, in one of several metrics."""
+"""Nearest neighbours in one of several metrics: exact, or of many rows approximate."""
 
 from __future__ import annotations
 
@@ -10,10 +10,13 @@ from torch.nn.functional import normalize
 
 from unbend.knobs import RIDGE, is_metric
 from unbend.progress import Progress, Tick, silent
+from unbend.samples.approximate import approximate_neighbors, has_faiss
+from unbend.threads import threads_for, use_threads
 
 __all__ = ["nearest_neighbors", "neighbors_by", "whitening_basis"]
 
 _BASIS_ROWS = 20_000  # enough to measure a covariance
+_EXACT_UP_TO = 50_000  # rows; a search of twice as many takes four times as long
 _SHOWN_FROM = 5_000  # rows; smaller searches finish too fast to need a progress bar
 
 
@@ -24,11 +27,13 @@ def nearest_neighbors(
     progress: Progress = silent,
     *,
     metric: str = "euclidean",
+    exact_up_to: int = _EXACT_UP_TO,
 ) -> Tensor:
     r"""Indices (n, k) of each row's k nearest other rows, the nearest first.
 
-    Exact, O(n²) time and O(block · n) memory. A row is never its own neighbour, even when the
-    data hold copies of it; ``k`` is cut to ``n - 1``.
+    Exact, O(n²) time and O(block · n) memory; on the CPU, above ``exact_up_to`` rows and with faiss
+    installed, approximate, see :func:`~unbend.samples.approximate.approximate_neighbors`. A row is
+    never its own neighbour, even when the data hold copies of it; ``k`` is cut to ``n - 1``.
 
     Parameters
     ----------
@@ -49,7 +54,7 @@ def nearest_neighbors(
     >>> nearest_neighbors(torch.tensor([[0.0], [1.0], [5.0]]), 1).ravel().tolist()
     [1, 0, 1]
     """
-    return next(neighbors_by(X, k, (metric,), block, progress))
+    return next(neighbors_by(X, k, (metric,), block, progress, exact_up_to))
 
 
 def neighbors_by(
@@ -58,6 +63,7 @@ def neighbors_by(
     metrics: Sequence[str],
     block: int = 1024,
     progress: Progress = silent,
+    exact_up_to: int = _EXACT_UP_TO,
 ) -> Iterator[Tensor]:
     """What :func:`nearest_neighbors` returns, for several metrics in turn.
 
@@ -78,18 +84,41 @@ def neighbors_by(
         if metric.startswith(RIDGE):
             whiten = whiten or _whitening(normalize(X, dim=1))
             rows = whiten(float(metric.removeprefix(RIDGE)))
-            yield _search(rows.float(), None, k, block, progress)
+            yield _search(rows.float(), None, k, block, progress, exact_up_to)
         else:
             rows = _place(X, metric)
-            yield _search(rows, rows.square().sum(1), k, block, progress)
+            yield _search(rows, rows.square().sum(1), k, block, progress, exact_up_to)
 
 
-def _search(X: Tensor, lengths: Tensor | None, k: int, block: int, progress: Progress) -> Tensor:
+def _search(
+    X: Tensor,
+    lengths: Tensor | None,
+    k: int,
+    block: int,
+    progress: Progress,
+    exact_up_to: int,
+) -> Tensor:
     """Neighbours by distance, from the squared lengths of the rows; without, by |product|."""
     n = len(X)
     k = min(k, n - 1)
     if k < 1:
         return torch.empty(n, 0, dtype=torch.long, device=X.device)
+    if n > exact_up_to and X.device.type == "cpu":
+        if has_faiss():
+            found = approximate_neighbors(X, k, absolute=lengths is None, progress=progress)
+            progress(Tick("neighbours", n, n, text=found.reason()))
+            return found.neighbors
+        hint = "pip install 'unbend[peers]' brings faiss, which needs a fraction of the time"
+        progress(Tick("neighbours", 0, n, text=f"exact neighbours of {n} samples; {hint}"))
+    with use_threads(threads_for(2.0 * n * n * X.shape[1])):
+        return _search_all(X, lengths, k, block, progress)
+
+
+def _search_all(
+    X: Tensor, lengths: Tensor | None, k: int, block: int, progress: Progress
+) -> Tensor:
+    """Compare every row with every other, block by block."""
+    n = len(X)
     found = torch.empty(n, k, dtype=torch.long, device=X.device)
     room = X.new_empty(min(block, n), n)
     for start in range(0, n, block):

@@ -33,20 +33,23 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
-from lightning_fabric import Fabric
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from unbend.functional import numerical_rank
 from unbend.progress import Callback, Progress, Tick, silent
+from unbend.threads import use_threads
 from unbend.training.distributed import agree, average_gradients, is_main
 from unbend.training.guard import Guard, Trouble
 from unbend.training.interrupts import Interrupts
 from unbend.training.record import History, Record
 from unbend.training.state import capture, put_back
+
+if TYPE_CHECKING:
+    from lightning_fabric import Fabric
 
 __all__ = ["Stage", "Terms", "Tools", "descend"]
 
@@ -73,6 +76,7 @@ class Tools:
     progress: Progress = silent  # receives a Tick after every step
     record: Record = field(default_factory=Record)  # restores and saves checkpoints
     callbacks: Sequence[Callback] = ()  # further observers
+    threads: int = 0  # for each step, see unbend.threads; 0 for all
 
 
 @dataclass(frozen=True)
@@ -99,7 +103,8 @@ class Stage:
 
 def descend(stage: Stage, tools: Tools) -> History:
     """Run the guarded steps of a stage and return one row per step."""
-    return _Trainer(stage, tools).run()
+    with use_threads(tools.threads):
+        return _Trainer(stage, tools).run()
 
 
 class _Trainer:

@@ -85,6 +85,7 @@ def cluster(
     encoder: str = "auto",
     image_size: int | None = None,
     preset: str = "auto",
+    budget: str | float = "normal",
     seed: int = 0,
     device: str = "auto",
     precision: str = "32-true",
@@ -116,7 +117,7 @@ def cluster(
         up to 40 pixels wide, else ``"lite2"``.
     image_size, workers, max_broken
         How image files are decoded, see :func:`unbend.sources.open_source`.
-    preset, seed, device, precision, settings
+    preset, budget, seed, device, precision, settings
         As in :class:`unbend.MLC`.
     train_on : int, "all" or "auto"
         Number of rows to train on, drawn at random; then all rows are labelled in chunks. "auto"
@@ -147,6 +148,7 @@ def cluster(
     model = MLC(
         n_clusters,
         preset=preset,
+        budget=budget,
         settings=settings or None,
         device=device,
         precision=precision,
@@ -238,6 +240,7 @@ class _Job:
             "encoder": encoder,
             "image_size": image_size,
             "preset": preset,
+            "budget": self.model.budget,
             "seed": seed,
             "precision": precision,
             "settings": settings or {},

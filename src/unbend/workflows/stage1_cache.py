@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from unbend.devices import make_fabric
+from unbend.devices import pick_device
 from unbend.disk import default_cache_dir
 from unbend.disk.provenance import ALGORITHM, code_hash
 from unbend.training import Stage1Cache
@@ -24,7 +24,7 @@ def stage1_cache(device: str) -> Stage1Cache | None:
     arithmetic = {
         "torch": torch.__version__,
         "threads": torch.get_num_threads(),
-        "device": str(make_fabric(device).device),
+        "device": str(pick_device(device)),
     }
     identity = {"code": code_hash(*ALGORITHM), **arithmetic}
     return Stage1Cache(default_cache_dir() / "stage1", identity)

@@ -21,7 +21,7 @@ from unbend.baselines.heads.stacked import HeadSpec, HeadStack
 from unbend.baselines.heads.views import ImageViews, Trunk, VectorViews
 from unbend.baselines.rules import check_count, check_rules
 from unbend.config import NetworkConfig
-from unbend.devices import make_fabric
+from unbend.devices import pick_device
 from unbend.labels.assign import canonical
 from unbend.networks import build_network
 from unbend.networks.encoders.unbend_checkpoint import read_saved_encoder
@@ -77,7 +77,7 @@ class HeadPeer(ClusterMixin, BaseEstimator):
         self._check_kind()
         generator = torch.Generator().manual_seed(seed_of(self.random_state))
         with console_progress() if self.verbose else nullcontext(silent) as progress:
-            device = make_fabric(self.device).device
+            device = pick_device(self.device)
             trunk = self._trunk(samples, generator).to(device)
             heads = HeadStack(self._spec(trunk.out_features), generator).to(device)
             kind = ImageViews if self._scaling.is_image else VectorViews

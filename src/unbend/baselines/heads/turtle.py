@@ -20,7 +20,7 @@ from unbend.baselines.heads.generalization import generalization_score
 from unbend.baselines.heads.losses import marginal_entropy
 from unbend.baselines.registry import peer
 from unbend.baselines.rules import check_count, check_rules
-from unbend.devices import make_fabric
+from unbend.devices import pick_device
 from unbend.labels.assign import canonical
 from unbend.parameters import seed_of
 from unbend.progress import Progress, Tick, console_progress, silent
@@ -146,7 +146,7 @@ class TURTLE(HeadPeer):
         self._means = [samples.mean(0) for samples, _ in prepared]
         seed = seed_of(self.random_state)
         with console_progress() if self.verbose else nullcontext(silent) as progress:
-            device = make_fabric(self.device).device
+            device = pick_device(self.device)
             spaces = [(samples - samples.mean(0)).to(device) for samples, _ in prepared]
             self._model = self._search(spaces, torch.Generator().manual_seed(seed), progress)
         self._choose_columns(arrays)

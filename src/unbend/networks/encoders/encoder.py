@@ -13,7 +13,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from unbend.devices import make_fabric
+from unbend.devices import pick_device
 from unbend.networks.encoders.onnx import OnnxNetwork, onnx_installed
 from unbend.networks.encoders.preprocess import Preprocessing
 from unbend.progress import Progress, Tick, silent
@@ -71,7 +71,7 @@ class Encoder:
         self.preprocess = preprocess
         self.fingerprint = fingerprint
         self.pooling = pooling
-        self.device = make_fabric(device).device
+        self.device = pick_device(device)
         self.precision = _precision(precision, self.device)
         self.cacheable = cacheable
         self.details = dict(details or {})
