@@ -173,7 +173,7 @@ def _label(
             max_clusters=config.labels.max_clusters,
             absolute=config.labels.absolute,
             join=join,
-            before=states[0].Z if join == "stage1" else None,
+            before=states[0].Z,
             **tools,
         )
     if config.labels.join == "auto":

@@ -2,7 +2,7 @@
 
 from unbend.labels.calibration import calibrate_eta
 from unbend.labels.candidates import Codes, Labelled, choose_labelling
-from unbend.labels.hierarchy import merge_clusters
+from unbend.labels.hierarchy import merge_clusters, ward_tree
 from unbend.labels.label import label_codes
 from unbend.labels.model import LabelModel
 from unbend.labels.selection import ModelSelection
@@ -16,4 +16,5 @@ __all__ = [
     "choose_labelling",
     "label_codes",
     "merge_clusters",
+    "ward_tree",
 ]

@@ -129,7 +129,7 @@ def choose_labelling(
         )
     state = codes[best.source]
     settings = Settings(state.eta, eps_sq, False, 1e-4, seed, None, progress)
-    model = finish(best.cut, state.C, state.Z, k, path, settings)
+    model = finish(best.cut, state.C, state.Z, k, path, settings, before=codes[0].Z)
     return Labelled(replace(model, candidates=tuple(map(_row, ranked))), best.source)
 
 

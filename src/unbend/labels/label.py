@@ -18,7 +18,7 @@ from unbend.labels.assign import join as join_by_ward
 from unbend.labels.check import check_choices, check_positive, unit_rows
 from unbend.labels.choose import choose_n_clusters
 from unbend.labels.embedding import LABEL_METHODS, Embedding, Settings, choose_method, embed_codes
-from unbend.labels.hierarchy import cut_tree, merge_clusters
+from unbend.labels.hierarchy import cut_tree, merge_clusters, ward_tree
 from unbend.labels.model import OUTLIER_QUANTILES, LabelModel
 from unbend.labels.prediction import Representatives
 from unbend.labels.selection import ModelSelection
@@ -69,8 +69,8 @@ def label_codes(
     C : Tensor or ndarray of shape (n, d)
         Codes: the cluster head's output, rows on the unit sphere.
     Z : Tensor or ndarray of shape (n, d')
-        Features: the feature head's output, rows on the unit sphere. Used for the merge tree,
-        the outlier score and the number of clusters. They affect the labels only if
+        Features: the feature head's output, rows on the unit sphere. Used for the outlier score
+        and the number of clusters. They affect the labels only if
         ``join="codes"`` merges blocks by coding length.
     n_clusters : int or "auto"
         Number of clusters, or let :func:`~unbend.labels.choose.choose_n_clusters` decide.
@@ -101,7 +101,8 @@ def label_codes(
         rule in the features of stage 1. Stage 2 makes blocks orthogonal, so their distances no
         longer tell which belong together; the features of stage 1 still do.
     before : Tensor or ndarray of shape (n, w), optional
-        For ``"stage1"``: the features at the end of stage 1, rows on the unit sphere.
+        The features at the end of stage 1, rows on the unit sphere. The merge tree follows their
+        likeness, by default that of Z; ``join="stage1"`` needs them.
     progress : callable
         Receives :class:`~unbend.progress.Tick`.
 
@@ -130,8 +131,9 @@ def label_codes(
     if join == "none" or selection is not None:
         cut = Cut(found, *found.cut(k), k)
     else:
-        cut = join_blocks(found, method, C, Z, start, k, settings)
-    model = finish(cut, C, Z, k, method, settings)
+        near = start if join == "stage1" else None
+        cut = join_blocks(found, method, C, Z, near, k, settings)
+    model = finish(cut, C, Z, k, method, settings, start)
     return replace(model, selection=selection)
 
 
@@ -165,8 +167,19 @@ def join_blocks(
     return Cut(found, *found.cut(k, n_blocks), n_blocks)
 
 
-def finish(cut: Cut, C: Tensor, Z: Tensor, k: int, method: str, settings: Settings) -> LabelModel:
-    """Assign each sample to its most probable cluster and build the model."""
+def finish(
+    cut: Cut,
+    C: Tensor,
+    Z: Tensor,
+    k: int,
+    method: str,
+    settings: Settings,
+    before: Tensor | None = None,
+) -> LabelModel:
+    """Assign each sample to its most probable cluster and build the model.
+
+    ``before`` are the features of stage 1 for the merge tree, by default Z.
+    """
     reps, labels = classify(cut.representatives, C, settings.progress)
     changed = None if cut.labels is None else float((labels != cut.labels).double().mean())
     reps, labels = _renumber(reps, labels)
@@ -176,7 +189,7 @@ def finish(cut: Cut, C: Tensor, Z: Tensor, k: int, method: str, settings: Settin
         n_clusters=k,
         eigenvalues=cut.found.values.cpu().numpy().astype(np.float64),
         method=method,
-        merge_tree=merge_clusters(subspaces.moments, subspaces.counts, settings.eps_sq),
+        merge_tree=ward_tree(Z if before is None else before, labels, k),
         representatives=reps,
         subspaces=subspaces,
         outlier_quantiles=_outlier_quantiles(subspaces, Z, settings.seed),
@@ -188,21 +201,17 @@ def finish(cut: Cut, C: Tensor, Z: Tensor, k: int, method: str, settings: Settin
 def _features_before(
     join: str, before: Tensor | NDArray[np.floating] | None, n: int
 ) -> Tensor | None:
-    """The checked features of stage 1 for ``join="stage1"``, otherwise None."""
+    """The checked features of stage 1; ``join="stage1"`` needs them."""
     ways = [way for way in JOINTS if way != "auto"]  # see unbend.labels.candidates
     if join not in ways:
         raise ValueError(f"`join` must be one of {', '.join(ways)}, got {join!r}; try 'codes'")
-    if join != "stage1":
-        if before is not None:
-            raise ValueError(
-                f"`before` is not used with join={join!r}; leave it out, or use join='stage1'"
-            )
+    if before is None and join != "stage1":
         return None
     if before is None or len(before) != n:
         found = "None" if before is None else f"{len(before)} rows"
         raise ValueError(
-            f"`before` must be the features of all {n} samples after stage 1 for join='stage1', "
-            f"got {found}; pass them, or use join='codes'"
+            f"`before` must be the features of all {n} samples after stage 1, got {found}; pass "
+            "them, or leave it out and use join='codes'"
         )
     return unit_rows("before", before, "label_codes")
 

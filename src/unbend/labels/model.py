@@ -35,7 +35,7 @@ class LabelModel:
     method : str
         ``"dense"``, ``"blocks"`` or ``"landmarks"``.
     merge_tree : ndarray of shape (n_clusters - 1, 4)
-        A SciPy linkage of the clusters, see :func:`~unbend.labels.merge_clusters`.
+        A SciPy linkage of the clusters, see :func:`~unbend.labels.ward_tree`.
     representatives : Representatives
         Codes and potentials for :meth:`predict_proba`.
     subspaces : Subspaces
