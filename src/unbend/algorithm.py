@@ -21,7 +21,17 @@ from unbend.begin import Run
 from unbend.config import Config
 from unbend.functional import doubly_stochastic, rate_reduction
 from unbend.knobs import Stage2Config
-from unbend.labels import Codes, LabelModel, calibrate_eta, choose_labelling, label_codes
+from unbend.labels import (
+    Codes,
+    LabelModel,
+    Surroundings,
+    calibrate_eta,
+    calibrate_temperature,
+    choose_labelling,
+    label_codes,
+    reference_rows,
+    survey,
+)
 from unbend.networks import Network
 from unbend.networks.network import Output
 from unbend.pretrain import pretrain
@@ -62,7 +72,7 @@ class Solution:
     """The result of Algorithm 1: the trained network, Z and C of all samples, labels, history.
 
     ``output`` holds Z and C in the precision of the network's encoding, float64 for vectors;
-    ``config`` includes the calibrated values.
+    ``config`` includes the calibrated values; ``surroundings`` score outliers.
     """
 
     network: Network
@@ -72,6 +82,7 @@ class Solution:
     history: History
     output: Output
     config: Config
+    surroundings: Surroundings
 
 
 class Trained(NamedTuple):
@@ -186,7 +197,19 @@ def _label(
     state = states[chosen]
     config = config.override({"stage2.eta": state.eta})
     network = ends[chosen].cpu().eval()
-    return Solution(network, state.Z, state.C, labels, history, outputs[chosen], config)
+    labels, around = _look_around(run, labels, state.C)
+    return Solution(network, state.Z, state.C, labels, history, outputs[chosen], config, around)
+
+
+def _look_around(run: Run, labels: LabelModel, C: Tensor) -> tuple[LabelModel, Surroundings]:
+    """Calibrate probabilities and outlier scores by neighbours among the samples themselves."""
+    rows = reference_rows(len(C), run.seed % 2**32)
+    samples = run.samples[rows.to(run.samples.device)]
+    around = survey(samples, run.config.views.metric)
+    own = torch.from_numpy(labels.labels)[rows]
+    votes = around.votes(samples, own, labels.n_clusters)
+    temperature = calibrate_temperature(labels.predict_proba(C[rows]), votes)
+    return replace(labels, temperature=temperature), around
 
 
 def _encode(run: Run, end: Network) -> Output:

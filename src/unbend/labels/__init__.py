@@ -5,16 +5,24 @@ from unbend.labels.candidates import Codes, Labelled, choose_labelling
 from unbend.labels.hierarchy import merge_clusters, ward_tree
 from unbend.labels.label import label_codes
 from unbend.labels.model import LabelModel
+from unbend.labels.confidence import calibrate_temperature
 from unbend.labels.selection import ModelSelection
+from unbend.labels.surroundings import Surroundings, reference_rows, survey
+from unbend.labels.update import take_in
 
 __all__ = [
     "Codes",
     "LabelModel",
     "Labelled",
     "ModelSelection",
+    "Surroundings",
     "calibrate_eta",
+    "calibrate_temperature",
     "choose_labelling",
     "label_codes",
     "merge_clusters",
+    "reference_rows",
+    "survey",
+    "take_in",
     "ward_tree",
 ]
