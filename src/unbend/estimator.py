@@ -378,6 +378,12 @@ class MLC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseE
                 f"n_clusters='auto' of MLC needs at least 5 samples, got n_samples={n}; "
                 "give a number"
             )
+        low, high = self.min_clusters, self.max_clusters
+        if low is not None and low > (n - 2 if high is None else high):
+            most = f"n_samples - 2 = {n - 2}" if high is None else f"max_clusters={high}"
+            raise ValueError(
+                f"min_clusters={low} of MLC must be at most {most}; take a smaller one"
+            )
         if self.max_clusters is not None and self.max_clusters > n - 2:
             raise ValueError(
                 f"max_clusters={self.max_clusters} of MLC must be at most n_samples - 2 = {n - 2}; "

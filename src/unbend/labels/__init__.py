@@ -2,10 +2,11 @@
 
 from unbend.labels.calibration import calibrate_eta
 from unbend.labels.candidates import Codes, Labelled, choose_labelling
+from unbend.labels.choose import Space, choose_n_clusters
 from unbend.labels.hierarchy import merge_clusters, ward_tree
 from unbend.labels.label import label_codes
 from unbend.labels.model import LabelModel
-from unbend.labels.confidence import calibrate_temperature
+from unbend.labels.confidence import calibrate_temperature, n_voters
 from unbend.labels.selection import ModelSelection
 from unbend.labels.surroundings import Surroundings, reference_rows, survey
 from unbend.labels.update import take_in
@@ -15,12 +16,15 @@ __all__ = [
     "LabelModel",
     "Labelled",
     "ModelSelection",
+    "Space",
     "Surroundings",
     "calibrate_eta",
     "calibrate_temperature",
     "choose_labelling",
+    "choose_n_clusters",
     "label_codes",
     "merge_clusters",
+    "n_voters",
     "reference_rows",
     "survey",
     "take_in",

@@ -11,10 +11,19 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-__all__ = ["calibrate_temperature", "cool"]
+__all__ = ["calibrate_temperature", "cool", "n_voters"]
 
+# Neighbours that vote, as a share of the mean size of a cluster. The nearest few agree with a
+# sample even where clusters mix, because stage 1 has tied them to it; half a cluster reaches into
+# others where none is wrong. Chosen on the development list, see docs/labels.md.
+_VOTERS = 0.3
 _HOTTEST = 30.0
 _STEPS = 60
+
+
+def n_voters(n: int, k: int) -> int:
+    """How many neighbours vote among n samples in k clusters."""
+    return max(5, round(_VOTERS * n / k))
 
 
 def cool(p: NDArray[np.float64], temperature: float) -> NDArray[np.float64]:

@@ -16,7 +16,7 @@ from unbend.knobs import JOINTS
 from unbend.labels.assign import canonical
 from unbend.labels.assign import join as join_by_ward
 from unbend.labels.check import check_choices, check_positive, unit_rows
-from unbend.labels.choose import choose_n_clusters
+from unbend.labels.choose import Space, choose_n_clusters
 from unbend.labels.embedding import LABEL_METHODS, Embedding, Settings, choose_method, embed_codes
 from unbend.labels.hierarchy import cut_tree, merge_clusters, ward_tree
 from unbend.labels.model import OUTLIER_QUANTILES, LabelModel
@@ -43,6 +43,7 @@ def label_codes(
     eps_sq: float = 0.1,
     method: str = "auto",
     seed: int = 0,
+    min_clusters: int | None = None,
     max_clusters: int | None = None,
     n_landmarks: int | None = None,
     tol: float = 1e-4,
@@ -69,8 +70,7 @@ def label_codes(
     C : Tensor or ndarray of shape (n, d)
         Codes: the cluster head's output, rows on the unit sphere.
     Z : Tensor or ndarray of shape (n, d')
-        Features: the feature head's output, rows on the unit sphere. Used for the outlier score
-        and the number of clusters. They affect the labels only if
+        Features: the feature head's output, rows on the unit sphere. Used for the outlier score. They affect the labels only if
         ``join="codes"`` merges blocks by coding length.
     n_clusters : int or "auto"
         Number of clusters, or let :func:`~unbend.labels.choose.choose_n_clusters` decide.
@@ -85,8 +85,8 @@ def label_codes(
         to 10,000 samples, the second up to 20,000, the third above.
     seed : int
         Seed of everything random; no global random state is used.
-    max_clusters : int, optional
-        Largest number considered by ``"auto"``.
+    min_clusters, max_clusters : int, optional
+        Smallest and largest number considered by ``"auto"``.
     n_landmarks : int, optional
         Number of landmarks for ``"landmarks"``; by default 1024 or five per cluster,
         whichever is more.
@@ -124,7 +124,7 @@ def label_codes(
     check_choices(len(C), len(Z), n_clusters, method, LABEL_METHODS, max_clusters, n_landmarks)
     start = _features_before(join, before, len(C))
     settings = Settings(eta, eps_sq, absolute, tol, int(seed), n_landmarks, progress)
-    selection = _select(C, Z, max_clusters, settings) if n_clusters == "auto" else None
+    selection = _select(C, min_clusters, max_clusters, settings) if n_clusters == "auto" else None
     k = int(n_clusters) if selection is None else selection.chosen
     method = choose_method(method, len(C))
     found = embed_codes(method, C, k, settings)
@@ -266,15 +266,19 @@ def _join_surplus(
     return merged, None if spectral is None else groups[spectral]
 
 
-def _select(C: Tensor, Z: Tensor, max_clusters: int | None, s: Settings) -> ModelSelection:
+def _select(
+    C: Tensor, min_clusters: int | None, max_clusters: int | None, s: Settings
+) -> ModelSelection:
+    # A heavy ridge ranks neighbours by |cᵀc'|, which is what ``absolute`` asks for.
+    space = Space(C, "ridge:1000" if s.absolute else "euclidean")
     return choose_n_clusters(
+        [space],
         C,
-        Z,
         eta=s.eta,
         eps_sq=s.eps_sq,
         absolute=s.absolute,
         tol=s.tol,
-        seed=s.seed,
+        min_clusters=min_clusters,
         max_clusters=max_clusters,
         progress=s.progress,
     )

@@ -119,13 +119,13 @@ class Surroundings:
         X = (X - self.mean) * self.scale
         return X if self.kind == "distance" else normalize(X, dim=1)
 
-    def nearest(self, placed: Tensor) -> tuple[Tensor, Tensor]:
-        """Distances to the ten nearest references and their positions, (n, 10) each.
+    def nearest(self, placed: Tensor, count: int = _NEAREST) -> tuple[Tensor, Tensor]:
+        """Distances to the nearest references and their positions, (n, count) each.
 
         One reference in the very place of a sample is taken for the sample itself and left out.
         """
         m = len(self.references)
-        count = max(1, min(_NEAREST, m - 1))
+        count = max(1, min(count, m - 1))
         distance = placed.new_empty(len(placed), min(count + 1, m))
         index = torch.empty(distance.shape, dtype=torch.long)
         lengths = self.references.square().sum(1)
@@ -153,9 +153,9 @@ class Surroundings:
         ratio = (distance.mean(1) + floor) / (self.reach[index].mean(1) + floor)
         return (ratio / (1 + ratio)).double().numpy()
 
-    def votes(self, samples: Tensor, labels: Tensor, k: int) -> Tensor:
+    def votes(self, samples: Tensor, labels: Tensor, k: int, count: int = _NEAREST) -> Tensor:
         """Shares (n, k) of the clusters among the nearest references, whose clusters are given."""
-        index = self.nearest(self.place(samples))[1]
+        index = self.nearest(self.place(samples), count)[1]
         share: Tensor = torch.nn.functional.one_hot(labels[index], k).double().mean(1)
         return share
 
