@@ -57,7 +57,7 @@ def test_candidates_say_what_they_split_and_join() -> None:
     found = decide(evidence, looks)
     assert [row["k"] for row in found.candidates] == [6, 3]
     assert found.candidates[1]["text"].endswith("2 of its clusters hold several of the 6")
-    found = decide(evidence, {**looks, 6: _Look(five, 0.5, 0.4)})
+    found = decide(evidence, {**looks, 6: _Look(five, 0.4, 0.4)})
     assert [row["k"] for row in found.candidates] == [3, 6]
     assert found.candidates[1]["text"].endswith("splits 2 of the 3")
     assert found.candidates[0]["sizes"] == [0.3333] * 3

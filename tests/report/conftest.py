@@ -60,7 +60,7 @@ def facts() -> Facts:
         gap=[0.9 if q == k else 0.1 for q in ks],
         drop=[0.1] * len(ks),
         eta=np.linspace(0.3, 0.1, len(ks)).tolist(),
-        strength=[2.0 if q == k else 1.9 if q == 9 else 0.2 for q in ks],
+        strength=[2.0 if q == k else 1.9 if q == 9 else None for q in ks],
         stability=[0.8 if q in (9, 10) else None for q in ks],
         explained=[0.4 if q in (9, 10) else None for q in ks],
         chosen=k,

@@ -3,10 +3,10 @@
 from unbend.labels.calibration import calibrate_eta
 from unbend.labels.candidates import Codes, Labelled, choose_labelling
 from unbend.labels.choose import Space, choose_n_clusters
+from unbend.labels.confidence import calibrate_temperature, n_voters
 from unbend.labels.hierarchy import merge_clusters, ward_tree
 from unbend.labels.label import label_codes
 from unbend.labels.model import LabelModel
-from unbend.labels.confidence import calibrate_temperature, n_voters
 from unbend.labels.selection import ModelSelection
 from unbend.labels.surroundings import Surroundings, reference_rows, survey
 from unbend.labels.update import take_in

@@ -104,7 +104,7 @@ def choose_labelling(
     of one sample or of less than 2 % of the mean size, is kept only when all have one, and then
     a warning says so.
     """
-    path = choose_method(method, len(codes[0].C))
+    path = choose_method(method, len(codes[0].C), k)
     spaces = [codes[0].Z]
     if samples is not None:
         spaces.append(_principal(samples, codes[0].Z.shape[1]))

@@ -31,9 +31,9 @@ _NEIGHBORS = 10
 _MOST = 60  # candidates without `max_clusters`
 _ETAS = np.exp(np.linspace(np.log(0.04), np.log(0.5), 12))
 _SHARP = 0.9  # λ_k of Γ at the η that belongs to k
-_SHORT_LIST = 5  # numbers whose clusters are looked at
+_SHORT_LIST = 8  # numbers whose clusters are looked at
 _OPEN = 0.5  # of the greatest strength: such a number stays open
-_WEAK = 0.25  # below this strength nothing speaks for any number
+_WEAK = 0.08  # below this strength nothing speaks for any number
 _PART = 0.2  # of a cluster: where two clusters have more of it than this, it is split
 
 
@@ -71,9 +71,10 @@ def choose_n_clusters(
         of the next eigenvalue of that Γ, as a share.
 
     The strength of k is (gap + drop) · ln k, because labels that say more count more: two halves
-    of a set of twelve groups are as clear as the twelve. The five strongest are clustered, on the
-    sample and on its halves; strength is multiplied by the mean adjusted Rand index between them,
-    and the strongest is chosen. Every k with half of its strength stays open.
+    of a set of twelve groups are as clear as the twelve. The eight strongest are clustered, on the
+    sample and on its halves. Their strength is multiplied by the mean adjusted Rand index between
+    these clusters and by the share of the coding rate that they explain, ΔR / R. The strongest is
+    chosen. Those with at least half of its strength stay open.
 
     Parameters
     ----------
@@ -206,39 +207,33 @@ def _look(C: Tensor, k: int, eta: float, absolute: bool, tol: float, eps_sq: flo
 
 def decide(table: _Table, looked_at: dict[int, _Look]) -> ModelSelection:
     """Apply the rule of :func:`choose_n_clusters` to the table."""
-    strength, first = table.strength(), int(table.k[0])
-    for k, look in looked_at.items():
-        strength[k - first] *= max(look.stability, 0.0)
-    ranked = sorted(looked_at, key=lambda k: (-strength[k - first], k))
-    chosen, best = ranked[0], float(strength[ranked[0] - first])
-    is_open = table.k[strength >= _OPEN * best]
-    candidates = [k for k in ranked if strength[k - first] >= _OPEN * best][:3]
-    rows = [
-        _describe(k, chosen, strength[k - first] / max(best, 1e-9), looked_at) for k in candidates
-    ]
+    evidence, first = table.strength(), int(table.k[0])
+    strength = {
+        k: float(evidence[k - first]) * max(look.stability, 0.0) * max(look.explained, 0.0)
+        for k, look in looked_at.items()
+    }
+    ranked = sorted(looked_at, key=lambda k: (-strength[k], k))
+    chosen, best = ranked[0], strength[ranked[0]]
+    is_open = [k for k in ranked if strength[k] >= _OPEN * best]
+    rows = [_describe(k, chosen, strength[k] / max(best, 1e-9), looked_at) for k in is_open[:3]]
     _warn(chosen, best, int(table.k[-1]))
-    nothing: list[Any] = [None] * len(table.k)
-    stability, explained = list(nothing), list(nothing)
-    for k, look in looked_at.items():
-        stability[k - first], explained[k - first] = look.stability, look.explained
+    ks = table.k.tolist()
     return ModelSelection(
-        k=table.k.tolist(),
+        k=ks,
         gap=table.gap.tolist(),
         drop=table.drop.tolist(),
         eta=table.eta.tolist(),
-        strength=strength.tolist(),
-        stability=stability,
-        explained=explained,
+        strength=[strength.get(k) for k in ks],
+        stability=[looked_at[k].stability if k in looked_at else None for k in ks],
+        explained=[looked_at[k].explained if k in looked_at else None for k in ks],
         chosen=chosen,
-        interval=(int(min(is_open.min(), chosen)), int(max(is_open.max(), chosen))),
+        interval=(min(is_open), max(is_open)),
         candidates=rows,
         reason=rows[0]["text"],
     )
 
 
-def _describe(
-    k: int, chosen: int, strength: float, looked_at: dict[int, _Look]
-) -> dict[str, Any]:
+def _describe(k: int, chosen: int, strength: float, looked_at: dict[int, _Look]) -> dict[str, Any]:
     """A candidate with its sentence and the sizes of its clusters, as shares."""
     look = looked_at[k]
     sizes = np.sort(np.bincount(look.labels, minlength=k))[::-1] / len(look.labels)
@@ -253,7 +248,7 @@ def _describe(
     return {
         "k": k,
         "text": text,
-        "strength": round(float(strength), 3),
+        "strength": round(strength, 3),
         "sizes": [round(float(share), 4) for share in sizes],
     }
 

@@ -32,6 +32,9 @@ _SCORED = 10_000
 # Thresholds of _may_have_more.
 _STILL_LARGE = 0.5
 _SAMPLES_PER_BLOCK = 20
+# With more clusters than this, blocks are merged by coding length only where they have as many
+# samples as dimensions. With fewer samples the coding length is mostly the price of subspaces.
+_MANY = 50
 
 
 def label_codes(
@@ -82,7 +85,8 @@ def label_codes(
         ``"dense"`` stores Γ; exact, for up to about 10,000 samples. ``"blocks"`` recomputes Γ
         from C at every product; exact, memory O(n (d + k)), time O(n²). ``"landmarks"``
         clusters representatives; time and memory are linear in n. ``"auto"`` uses the first up
-        to 10,000 samples, the second up to 20,000, the third above.
+        to 10,000 samples, the second up to 20,000, the third above, and for many clusters: from
+        a million samples times clusters.
     seed : int
         Seed of everything random; no global random state is used.
     min_clusters, max_clusters : int, optional
@@ -126,7 +130,7 @@ def label_codes(
     settings = Settings(eta, eps_sq, absolute, tol, int(seed), n_landmarks, progress)
     selection = _select(C, min_clusters, max_clusters, settings) if n_clusters == "auto" else None
     k = int(n_clusters) if selection is None else selection.chosen
-    method = choose_method(method, len(C))
+    method = choose_method(method, len(C), k)
     found = embed_codes(method, C, k, settings)
     if join == "none" or selection is not None:
         cut = Cut(found, *found.cut(k), k)
@@ -162,7 +166,8 @@ def join_blocks(
         finer = embed_codes(method, C, twice, settings)
         n_blocks = max(k, int((finer.values[:twice] > _STILL_LARGE).sum()))
         found = finer if n_blocks > k else found
-    if k < n_blocks and (start is not None or n_blocks >= 3 * k // 2):
+    enough = k <= _MANY or len(C) >= Z.shape[1] * twice
+    if k < n_blocks and (start is not None or (n_blocks >= 3 * k // 2 and enough)):
         return Cut(found, *_join_surplus(found, twice, C, Z, start, k, settings.eps_sq), twice)
     return Cut(found, *found.cut(k, n_blocks), n_blocks)
 

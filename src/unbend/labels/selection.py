@@ -22,11 +22,11 @@ class ModelSelection:
         Relative drop after the k-th eigenvalue of Γ at the η that belongs to k.
     eta : list of float
         That η.
-    strength : list of float
-        What speaks for k altogether, see :func:`~unbend.labels.choose.choose_n_clusters`.
+    strength : list of float or None
+        What speaks for k altogether, see :func:`~unbend.labels.choose_n_clusters`, for the numbers
+        that were looked at; None for the others.
     stability : list of float or None
-        Mean adjusted Rand index between clusters of a sample and of its halves, for the
-        numbers that were looked at.
+        Mean adjusted Rand index between clusters of a sample and of its halves.
     explained : list of float or None
         Share of the coding rate that these clusters explain.
     chosen : int
@@ -44,7 +44,7 @@ class ModelSelection:
     gap: list[float]
     drop: list[float]
     eta: list[float]
-    strength: list[float]
+    strength: list[float | None]
     stability: list[float | None]
     explained: list[float | None]
     chosen: int
@@ -81,10 +81,13 @@ class ModelSelection:
         if ax is None:
             ax = plt.subplots(figsize=(7, 3.5), layout="constrained")[1]
         ax.plot(self.k, self.gap, "o-", ms=3, color="C0", label="gap of the graphs")
-        looked = [(k, s) for k, s in zip(self.k, self.stability, strict=True) if s is not None]
-        ax.plot(*zip(*looked, strict=True), "s", ms=4, color="C2", label="stability (ARI)")
+        looked = [i for i, value in enumerate(self.strength) if value is not None]
+        ks = [self.k[i] for i in looked]
+        steady = [self.stability[i] for i in looked]
+        ax.plot(ks, steady, "s", ms=4, color="C2", label="stability (ARI)")
         other = ax.twinx()
-        other.plot(self.k, self.strength, "^-", ms=3, color="C1", label="strength")
+        strength = [self.strength[i] for i in looked]
+        other.plot(ks, strength, "^", ms=4, color="C1", label="strength")
         other.set_ylabel("strength")
         ax.set(xlabel="number of clusters k", ylim=(0, 1.05))
         ax.axvspan(self.interval[0] - 0.5, self.interval[1] + 0.5, color="0.9", zorder=0)

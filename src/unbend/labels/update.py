@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -59,7 +58,9 @@ def _closeness(distance: NDArray[np.float64], members: NDArray[np.bool_]) -> flo
     return float(np.median(own.mean(axis=1)))
 
 
-def take_in(around: Surroundings, lonely: Tensor, waiting: Tensor, least: int, first: int) -> Waiting:
+def take_in(
+    around: Surroundings, lonely: Tensor, waiting: Tensor, least: int, first: int
+) -> Waiting:
     """Look for groups among lonely rows and those that waited; number them from ``first``.
 
     Parameters

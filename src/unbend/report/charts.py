@@ -137,7 +137,7 @@ def choice_charts(choice: dict[str, Any]) -> list[dict[str, Any]]:
     return [
         line_chart(evidence, label="Gap and stability over the number of clusters", **options),
         line_chart(
-            [line("strength", "strength", "c")],
+            [line("strength", "strength of the numbers looked at", "c", dots=True)],
             label="Strength over the number of clusters",
             **options,
         ),
