@@ -73,8 +73,8 @@ def label_codes(
     C : Tensor or ndarray of shape (n, d)
         Codes: the cluster head's output, rows on the unit sphere.
     Z : Tensor or ndarray of shape (n, d')
-        Features: the feature head's output, rows on the unit sphere. Used for the outlier score. They affect the labels only if
-        ``join="codes"`` merges blocks by coding length.
+        Features: the feature head's output, rows on the unit sphere. Used for the outlier score.
+        They affect the labels only if ``join="codes"`` merges blocks by coding length.
     n_clusters : int or "auto"
         Number of clusters, or let :func:`~unbend.labels.choose.choose_n_clusters` decide.
     eta : float

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from sklearn.cluster import HDBSCAN
+from sklearn.cluster import DBSCAN
 from torch import Tensor
 
 from unbend.labels.surroundings import Surroundings
@@ -15,10 +15,8 @@ from unbend.labels.surroundings import Surroundings
 __all__ = ["Waiting", "find_groups", "take_in"]
 
 _MOST = 4000  # samples that wait; the oldest are forgotten first
-_CLOSE = 5  # nearest members that a group is judged by
-# The members of a new group are as near to each other as nine of ten references are to theirs, or
-# half as far again.
-_TIGHT, _SLACK = 0.9, 1.5
+# Rows of a new group are as near to some of their own as nine of ten references are to theirs.
+_TIGHT, _SOME = 0.9, 5
 
 
 class Waiting(NamedTuple):
@@ -31,31 +29,22 @@ class Waiting(NamedTuple):
 
 
 def find_groups(around: Surroundings, placed: Tensor, least: int) -> NDArray[np.int64]:
-    """Dense groups of at least ``least`` rows by HDBSCAN, numbered by falling size; -1 elsewhere.
+    """Dense groups of at least ``least`` rows, numbered by falling size; -1 elsewhere.
 
-    A group counts only where its members lie about as close together as the samples of the fit
-    do. Scattered rows that merely lie far from everything else are no group.
+    By DBSCAN, at the distance that samples of the fit have from each other: scattered rows that
+    merely lie far from everything else are no group.
     """
     none = np.full(len(placed), -1)
-    if len(placed) < max(least, 3):
+    if len(placed) < least:
         return none
-    distance = around.distances(placed)
-    finder = HDBSCAN(
-        min_cluster_size=least, metric="precomputed", allow_single_cluster=True, copy=True
-    )
-    found = finder.fit(distance).labels_
-    usual = _SLACK * float(torch.quantile(around.reach, _TIGHT))
-    kept = [q for q in range(int(found.max()) + 1) if _closeness(distance, found == q) <= usual]
-    kept.sort(key=lambda q: -int((found == q).sum()))
+    usual = max(float(torch.quantile(around.reach, _TIGHT)), 1e-9)
+    finder = DBSCAN(eps=usual, min_samples=min(_SOME, least), metric="precomputed")
+    found = finder.fit(around.distances(placed)).labels_
+    sizes = np.bincount(found[found >= 0])
+    kept = [q for q in np.argsort(-sizes, kind="stable") if sizes[q] >= least]
     for number, q in enumerate(kept):
         none[found == q] = number
     return none
-
-
-def _closeness(distance: NDArray[np.float64], members: NDArray[np.bool_]) -> float:
-    """The median distance of members to their nearest fellow members."""
-    own = np.sort(distance[np.ix_(members, members)], axis=1)[:, 1 : _CLOSE + 1]
-    return float(np.median(own.mean(axis=1)))
 
 
 def take_in(
