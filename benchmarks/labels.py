@@ -1,6 +1,6 @@
 """Labels for many samples: our three paths against scikit-learn and faiss.
 
-Three sections, all on noisy unions of random subspaces (``tests/generators/subspaces.py``):
+Four sections, all on noisy unions of random subspaces (``tests/generators/subspaces.py``):
 
 exact
     The three paths and scikit-learn's ``SpectralClustering``. Our time covers everything from
@@ -9,10 +9,14 @@ linear
     The landmark path at 10⁴, 10⁵ and 10⁶ samples (d = 128, k = 100), with scikit-learn's
     ``MiniBatchKMeans`` and faiss' k-means as yardsticks. Each contestant runs in a process of
     its own, one after the other, so that peak memory is its own; it includes the data.
+many
+    10,000 samples in 200 clusters by the dense path, which was the default, and by the one that
+    ``"auto"`` takes; and a million samples in 1,000 clusters beside ``MiniBatchKMeans``.
 auto
-    How often ``n_clusters="auto"`` finds the exact number of subspaces.
+    How often ``n_clusters="auto"`` finds the exact number of subspaces of finished codes. For
+    whole fits see ``unbend reproduce labels``.
 
-Run ``python -m benchmarks.labels [--quick] [--only exact linear auto] [--json PATH]``. On a
+Run ``python -m benchmarks.labels [--quick] [--only exact linear many auto] [--json PATH]``. On a
 machine with other work, set ``OMP_WAIT_POLICY=PASSIVE`` first: threads that spin while they wait
 for a core that is taken slow every contestant down, those with many small steps most.
 """
@@ -44,6 +48,8 @@ from unbend.labels import label_codes
 ETA = 0.175
 EXACT = {"k": 20, "noise": 0.3, "imbalance": 2.0}
 LINEAR = {"k": 100, "noise": 0.5}
+MANY = {"d": 256, "noise": 0.5}
+HUGE = {"k": 1000, "noise": 0.5}
 PATHS = ("dense", "blocks", "landmarks")
 YARDSTICKS = ("MiniBatchKMeans", "faiss")
 
@@ -119,9 +125,31 @@ def _exact_targets(n: int, rows: list[Row]) -> list[Target]:
     return targets
 
 
-def contestant(name: str, n: int, repeats: int = 3) -> Row:
-    """One row of section ``linear``, in this process: the median of some repeats."""
-    data, k = union_of_subspaces(n, seed=0, **LINEAR), int(LINEAR["k"])
+def many(sizes: list[tuple[int, int]], huge: int) -> tuple[list[Row], list[Target]]:
+    """Section ``many``."""
+    rows, targets = [], []
+    for n, k in sizes:
+        data = union_of_subspaces(n, k, seed=0, **MANY)
+        for method in ("dense", "auto"):
+            labels, seconds = timed(run_ours, data, k, method)
+            ari = adjusted_rand_score(data.y, labels)
+            rows.append({"n": n, "k": k, "method": method, "seconds": seconds, "ari_truth": ari})
+            show("many", rows[-1])
+        targets.append(Target(f"seconds for n={n}, k={k}", rows[-1]["seconds"], 10, False))
+    found = {name: in_process(name, huge, "huge") for name in ("landmarks", "MiniBatchKMeans")}
+    ours, mini = found["landmarks"], found["MiniBatchKMeans"]
+    if ours and mini:
+        rows += [ours, mini]
+        ratio = ours["seconds"] / mini["seconds"]
+        targets.append(Target(f"time / MiniBatchKMeans, n={huge}, k=1000", ratio, 5, False))
+        targets.append(Target(f"peak memory in GB, n={huge}, k=1000", ours["peak_gb"], 4, False))
+    return rows, targets
+
+
+def contestant(name: str, n: int, problem: str = "linear") -> Row:
+    """One row of section ``linear`` or ``many``, in this process: the median of some repeats."""
+    chosen, repeats = (HUGE, 1) if problem == "huge" else (LINEAR, 3)
+    data, k = union_of_subspaces(n, seed=0, **chosen), int(chosen["k"])
     runs = {
         "landmarks": lambda: run_ours(data, k, "landmarks"),
         "MiniBatchKMeans": lambda: run_minibatch(data, k),
@@ -150,15 +178,21 @@ def linear(sizes: list[int]) -> tuple[list[Row], list[Target]]:
     """Section ``linear``: one process per contestant and size."""
     rows = []
     for n in sizes:
-        for name in ("landmarks", *YARDSTICKS):
-            command = [sys.executable, "-m", "benchmarks.labels", "--contestant", name, str(n)]
-            done = subprocess.run(command, capture_output=True, text=True)
-            if done.returncode:
-                print(f"linear {name} n={n} failed: {done.stderr.strip().splitlines()[-1]}")
-                continue
-            rows.append(json.loads(done.stdout.splitlines()[-1]))
-            show("linear", rows[-1])
+        found = [in_process(name, n, "linear") for name in ("landmarks", *YARDSTICKS)]
+        rows += [row for row in found if row is not None]
     return rows, _linear_targets(rows)
+
+
+def in_process(name: str, n: int, problem: str) -> Row | None:
+    """The row of a contestant that runs in a process of its own; None where it fails."""
+    command = [sys.executable, "-m", "benchmarks.labels", "--contestant", name, str(n), problem]
+    done = subprocess.run(command, capture_output=True, text=True)
+    if done.returncode:
+        print(f"{problem} {name} n={n} failed: {done.stderr.strip().splitlines()[-1]}")
+        return None
+    row: Row = json.loads(done.stdout.splitlines()[-1])
+    show(problem, row)
+    return row
 
 
 def _linear_targets(rows: list[Row]) -> list[Target]:
@@ -204,17 +238,21 @@ def main() -> int:
     """Run the sections and report each target; exit with 1 if one is missed."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="small sizes, about a minute")
-    parser.add_argument("--only", nargs="+", choices=["exact", "linear", "auto"])
+    parser.add_argument("--only", nargs="+", choices=["exact", "linear", "many", "auto"])
     parser.add_argument("--json", metavar="PATH", help="write the result here")
-    parser.add_argument("--contestant", nargs=2, metavar=("NAME", "N"), help=argparse.SUPPRESS)
+    parser.add_argument(
+        "--contestant", nargs=3, metavar=("NAME", "N", "PROBLEM"), help=argparse.SUPPRESS
+    )
     options = parser.parse_args()
     if options.contestant:
-        print(json.dumps(contestant(options.contestant[0], int(options.contestant[1]))))
+        name, n, problem = options.contestant
+        print(json.dumps(contestant(name, int(n), problem)))
         return 0
     quick = options.quick
     sections = {
         "exact": lambda: exact([2000] if quick else [2000, 5000, 10_000]),
         "linear": lambda: linear([10_000, 100_000] if quick else [10**4, 10**5, 10**6]),
+        "many": lambda: many([(2000, 60)] if quick else [(10_000, 200)], 10**5 if quick else 10**6),
         "auto": lambda: auto([3, 10] if quick else [3, 5, 10, 20, 50], 2 if quick else 5),
     }
     print(json.dumps(describe_run()))

@@ -21,7 +21,21 @@ from unbend.begin import Run
 from unbend.config import Config
 from unbend.functional import doubly_stochastic, rate_reduction
 from unbend.knobs import Stage2Config
-from unbend.labels import Codes, LabelModel, calibrate_eta, choose_labelling, label_codes
+from unbend.labels import (
+    Codes,
+    LabelModel,
+    ModelSelection,
+    Space,
+    Surroundings,
+    calibrate_eta,
+    calibrate_temperature,
+    choose_labelling,
+    choose_n_clusters,
+    label_codes,
+    n_voters,
+    reference_rows,
+    survey,
+)
 from unbend.networks import Network
 from unbend.networks.network import Output
 from unbend.pretrain import pretrain
@@ -51,7 +65,8 @@ __all__ = [
 
 STAGE_2 = "stage 2"
 _GRAPH_UP_TO = 20_000  # samples whose graph of neighbours is clustered too
-_TYPICAL_ETA = 0.175  # the paper's; used if k is unknown, since calibration needs k
+_TYPICAL_ETA = 0.175  # the paper's, for one cluster, which says nothing about η
+_COUNTED_ROWS = 3000  # a sample that decides the number of clusters
 
 # Loss and rates of a batch from features Z (A, n, d) and codes C (A, n, d) of its A views. All
 # randomness must come from the generator, which is on the CPU.
@@ -63,7 +78,7 @@ class Solution:
     """The result of Algorithm 1: the trained network, Z and C of all samples, labels, history.
 
     ``output`` holds Z and C in the precision of the network's encoding, float64 for vectors;
-    ``config`` includes the calibrated values.
+    ``config`` includes the calibrated values; ``surroundings`` score outliers.
     """
 
     network: Network
@@ -73,6 +88,7 @@ class Solution:
     history: History
     output: Output
     config: Config
+    surroundings: Surroundings
 
 
 class Trained(NamedTuple):
@@ -110,11 +126,16 @@ def solve(
         history += pretrain(network, run.views, run.config.pretrain, run.tools)  # line 1
     etas = Etas(run.config.stage2, n_clusters)
     names = [name if i == 0 else f"{name}, eta {i + 1}" for i in range(len(etas))]
-    if not any(map(record.reached, names)):
+    begins = not any(map(record.reached, names))
+    if begins:
         network.copy_feature_head()  # line 2
         run.refresh_views()
-        etas.calibrate(network, run.samples)
     ends = {"before": copy.deepcopy(network)}  # kept in checkpoints, like the etas
+    selection = None
+    if begins:
+        selection = _count(run, ends["before"]) if n_clusters == "auto" else None
+        k = int(n_clusters) if selection is None else selection.chosen
+        etas.calibrate(network, run.samples, k)
     for i, stage in enumerate(names):
         if i > 0 and not record.reached(stage):
             network.load_state_dict(ends["before"].state_dict())
@@ -122,7 +143,32 @@ def solve(
             run, objective=objective, name=stage, etas=etas, nth=i, parts={"etas": etas, **ends}
         )
         ends[f"after {i + 1}"] = copy.deepcopy(network)
-    return _label(run, n_clusters, list(ends.values()), etas, history)  # line 10
+    if n_clusters == "auto" and selection is None:  # a run that was resumed
+        selection = _count(run, ends["before"])
+    k = int(n_clusters) if selection is None else selection.chosen
+    found = _label(run, k, list(ends.values()), etas, history)  # line 10
+    return replace(found, labels=replace(found.labels, selection=selection))
+
+
+def _count(run: Run, before: Network) -> ModelSelection:
+    """The number of clusters, from the neighbours of the samples and of the features of stage 1.
+
+    It is needed before stage 2, whose η is calibrated to it.
+    """
+    labels, eta = run.config.labels, run.config.stage2.eta
+    size = max(_COUNTED_ROWS, 12 * (labels.max_clusters or 0))
+    order = torch.randperm(len(run.samples), generator=torch.Generator().manual_seed(0))[:size]
+    samples = run.samples[order.sort().values.to(run.samples.device)]
+    before.to(memory_format=torch.contiguous_format)  # type: ignore[call-overload]
+    Z = before.encode(samples).Z.cpu().float()
+    return choose_n_clusters(
+        [Space(samples, run.config.views.metric), Space(Z)],
+        Z,
+        eta=None if eta == "auto" else float(eta),
+        min_clusters=labels.min_clusters,
+        max_clusters=labels.max_clusters,
+        progress=run.tools.progress,
+    )
 
 
 class Etas:
@@ -131,19 +177,19 @@ class Etas:
     def __init__(self, config: Stage2Config, n_clusters: int | str) -> None:
         self._wanted: tuple[float, ...] = ()
         self.values = [_TYPICAL_ETA if config.eta == "auto" else float(config.eta)]
-        if config.eta == "auto" and n_clusters != "auto" and int(n_clusters) > 1:
-            self._wanted, self._k = config.sharpness, int(n_clusters)
+        if config.eta == "auto" and n_clusters != 1:
+            self._wanted = config.sharpness
             self.values = [_TYPICAL_ETA] * len(self._wanted)
 
     def __len__(self) -> int:
         return len(self.values)
 
-    def calibrate(self, network: Network, samples: Tensor) -> None:
-        """Calibrate η on the features of stage 1, which are the initial codes."""
+    def calibrate(self, network: Network, samples: Tensor, k: int) -> None:
+        """Calibrate η to k on the features of stage 1, which are the initial codes."""
         if self._wanted:
             pilot = torch.randperm(len(samples), generator=torch.Generator().manual_seed(0))
-            C = network.encode(samples[pilot[: max(1000, 6 * self._k)].to(samples.device)]).C
-            self.values = [calibrate_eta(C, self._k, wanted) for wanted in self._wanted]
+            C = network.encode(samples[pilot[: max(1000, 6 * k)].to(samples.device)]).C
+            self.values = [calibrate_eta(C, k, wanted) for wanted in self._wanted]
 
     def state(self) -> dict[str, list[float]]:
         """For checkpoints."""
@@ -154,41 +200,45 @@ class Etas:
         self.values = list(state["values"])
 
 
-def _label(
-    run: Run, n_clusters: int | str, ends: list[Network], etas: Etas, history: History
-) -> Solution:
+def _label(run: Run, k: int, ends: list[Network], etas: Etas, history: History) -> Solution:
     """Line 10: label the end of stage 2, or choose among labellings of the ends of both stages."""
     config, chosen = run.config, 1
     outputs = [_encode(run, end) for end in ends]
     states = [_codes(output, i, etas) for i, output in enumerate(outputs)]
     tools: dict[str, Any] = {"seed": run.seed, "progress": run.tools.progress}
     tools |= {"eps_sq": config.stage2.eps_sq, "method": config.labels.method}
-    labels = None
-    if n_clusters == "auto" or config.labels.join != "auto":
-        join = "none" if n_clusters == "auto" else config.labels.join
-        labels = label_codes(
-            states[1].C,
-            states[1].Z,
-            n_clusters,
-            eta=states[1].eta,
-            max_clusters=config.labels.max_clusters,
-            absolute=config.labels.absolute,
-            join=join,
-            before=states[0].Z if join == "stage1" else None,
-            **tools,
-        )
     if config.labels.join == "auto":
-        k = int(n_clusters) if labels is None else labels.n_clusters
-        selection = None if labels is None else labels.selection
         vectors = run.samples if run.samples.ndim == 2 else None
         graph = None if vectors is None or len(vectors) > _GRAPH_UP_TO else run.views.graph
         labels, chosen = choose_labelling(states, k, samples=vectors, neighbors=graph, **tools)
-        labels = replace(labels, selection=selection)
-    assert labels is not None
+    else:
+        labels = label_codes(
+            states[1].C,
+            states[1].Z,
+            k,
+            eta=states[1].eta,
+            absolute=config.labels.absolute,
+            join=config.labels.join,
+            before=states[0].Z,
+            **tools,
+        )
     state = states[chosen]
     config = config.override({"stage2.eta": state.eta})
     network = ends[chosen].cpu().eval()
-    return Solution(network, state.Z, state.C, labels, history, outputs[chosen], config)
+    labels, around = _look_around(run, labels, state.C)
+    return Solution(network, state.Z, state.C, labels, history, outputs[chosen], config, around)
+
+
+def _look_around(run: Run, labels: LabelModel, C: Tensor) -> tuple[LabelModel, Surroundings]:
+    """Calibrate probabilities and outlier scores by neighbours among the samples themselves."""
+    rows = reference_rows(len(C), run.seed % 2**32)
+    samples = run.samples[rows.to(run.samples.device)]
+    around = survey(samples, run.config.views.metric)
+    own = torch.from_numpy(labels.labels)[rows]
+    k = labels.n_clusters
+    votes = around.votes(samples, own, k, n_voters(len(rows), k))
+    temperature = calibrate_temperature(labels.predict_proba(C[rows]), votes)
+    return replace(labels, temperature=temperature), around
 
 
 def _encode(run: Run, end: Network) -> Output:

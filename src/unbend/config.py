@@ -265,6 +265,7 @@ PARAMETERS: dict[str, tuple[str, ...]] = {
     "eps_sq": ("stage2.eps_sq",),
     "train_backbone": ("stage2.train_backbone",),
     "label_method": ("labels.method",),
+    "min_clusters": ("labels.min_clusters",),
     "max_clusters": ("labels.max_clusters",),
 }
 

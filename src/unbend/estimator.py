@@ -27,7 +27,7 @@ from unbend.config import Config, check_config, costs, plan, resolve
 from unbend.devices import make_fabric
 from unbend.encoding import EncodedImages, embed_images, open_cache, restore_encoder
 from unbend.functional import coding_rate
-from unbend.labels import LabelModel, ModelSelection, first_look
+from unbend.labels import LabelModel, ModelSelection, Surroundings, first_look, take_in
 from unbend.networks import GIVEN, Encoder, build_network, load_encoder
 from unbend.networks.network import Output
 from unbend.notebook import fitted_card
@@ -44,7 +44,7 @@ from unbend.samples import NeighborChoice, Scaling, ViewSampler, check_samples, 
 from unbend.threads import use_threads
 from unbend.training import Checkpoints
 
-__all__ = ["MLC", "Assessment", "load"]
+__all__ = ["MLC", "Assessment", "Update", "load"]
 
 
 _FEW_SAMPLES = 5_000  # up to here the labels, too, are quickest on the threads of a step
@@ -57,6 +57,14 @@ class Assessment(NamedTuple):
     probabilities: NDArray[np.float64]
     outlier_score: NDArray[np.float64]
     Z: NDArray[np.floating]
+
+
+class Update(NamedTuple):
+    """What :meth:`MLC.update` made of new samples."""
+
+    labels: NDArray[np.int64]  # old clusters, new ones, or -1 for samples that fit nowhere yet
+    new_clusters: list[int]
+    n_waiting: int  # samples that fit nowhere, of this update and earlier ones
 
 
 class MLC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseEstimator):
@@ -126,8 +134,11 @@ class MLC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseE
     settings : dict, optional
         Any other knob by its dotted name, as in ``{"pretrain.invariance": 0.5}``; see
         :mod:`unbend.config`.
-    max_clusters : int, optional
-        Largest number that ``n_clusters="auto"`` considers.
+    min_clusters, max_clusters : int, optional
+        Smallest and largest number that ``n_clusters="auto"`` considers.
+    outliers : {"score", "label"}, default="score"
+        ``"label"`` gives outliers the label -1, in ``labels_`` and ``predict``. By default they
+        keep their nearest cluster and are told by ``outlier_score`` only.
     label_method : {"auto", "dense", "blocks", "landmarks"}, default="auto"
         How the membership of all samples is clustered; ``"auto"`` decides by their number.
     device : str, default="auto"
@@ -159,7 +170,9 @@ class MLC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseE
     eigenvalues_ : ndarray
         Leading spectrum of the membership.
     outlier_threshold_ : float
-        The outlier score that one training sample in a hundred exceeds.
+        The outlier score that one fresh sample of the same clusters in a hundred exceeds.
+    updates_ : list of dict
+        A row per :meth:`update`: how many samples fitted, how many wait, the new clusters.
     config_ : Config
         Every knob as it was resolved.
     n_features_in_ : int
@@ -206,7 +219,9 @@ class MLC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseE
         callbacks: Sequence[Callback] | None = None,
         cache_dir: str | Path | None = "auto",
         settings: dict[str, Any] | None = None,
+        min_clusters: int | None = None,
         max_clusters: int | None = None,
+        outliers: str = "score",
         label_method: str = "auto",
         device: str = "auto",
         precision: str = "32-true",
@@ -233,7 +248,9 @@ class MLC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseE
         self.callbacks = callbacks
         self.cache_dir = cache_dir
         self.settings = settings
+        self.min_clusters = min_clusters
         self.max_clusters = max_clusters
+        self.outliers = outliers
         self.label_method = label_method
         self.device = device
         self.precision = precision
@@ -306,8 +323,11 @@ class MLC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseE
         self.config_, self.neighbors_ = solution.config, run.neighbors
         self._network = solution.network
         self._fit_output = solution.output, _float_dtype(array)
+        self._fit_scores = solution.surroundings.score(samples)
         self.history_ = solution.history
-        self._adopt(solution.labels)
+        self._adopt(solution.labels, solution.surroundings)
+        if self.outliers == "label":
+            self.labels_[self._fit_scores > self.outlier_threshold_] = -1
         return self
 
     def _show_first(self, run: Run, progress: Progress) -> None:
@@ -356,7 +376,8 @@ class MLC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseE
 
     def __getstate__(self) -> dict[str, Any]:
         """All but Z and C of the fitted samples: a pickled model is as small as a saved one."""
-        return {k: v for k, v in super().__getstate__().items() if k != "_fit_output"}
+        large = ("_fit_output", "_fit_scores")
+        return {k: v for k, v in super().__getstate__().items() if k not in large}
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "_label_model")
@@ -366,7 +387,7 @@ class MLC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseE
         diagram: str = estimator_html_repr(self)
         if not self.__sklearn_is_fitted__():
             return diagram
-        sizes = np.bincount(self.labels_, minlength=self.n_clusters_).tolist()
+        sizes = np.bincount(self._label_model.labels, minlength=self.n_clusters_).tolist()
         chosen = self.model_selection_.reason if self.model_selection_ else None
         return fitted_card(type(self).__name__, sizes, self.history_, chosen) + diagram
 
@@ -383,21 +404,29 @@ class MLC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseE
                 f"n_clusters='auto' of MLC needs at least 5 samples, got n_samples={n}; "
                 "give a number"
             )
+        low, high = self.min_clusters, self.max_clusters
+        if low is not None and low > (n - 2 if high is None else high):
+            most = f"n_samples - 2 = {n - 2}" if high is None else f"max_clusters={high}"
+            raise ValueError(
+                f"min_clusters={low} of MLC must be at most {most}; take a smaller one"
+            )
         if self.max_clusters is not None and self.max_clusters > n - 2:
             raise ValueError(
                 f"max_clusters={self.max_clusters} of MLC must be at most n_samples - 2 = {n - 2}; "
                 "leave it out"
             )
 
-    def _adopt(self, labels: LabelModel) -> None:
-        self._label_model = labels
+    def _adopt(self, labels: LabelModel, surroundings: Surroundings) -> None:
+        self._label_model, self._surroundings = labels, surroundings
+        self._waiting = surroundings.references[:0]
+        self.updates_: list[dict[str, Any]] = []
         self.labels_ = labels.labels.copy()
         self.n_clusters_ = labels.n_clusters
         self.eigenvalues_ = labels.eigenvalues
         self.merge_tree_ = labels.merge_tree
         self.labelling_ = [dict(row) for row in labels.candidates]
         self.model_selection_: ModelSelection | None = labels.selection
-        self.outlier_threshold_ = labels.outlier_threshold
+        self.outlier_threshold_ = surroundings.threshold
         self._n_features_out = self.config_.network.dim
 
     def _resolve(self, shape: tuple[int, ...], n: int) -> Config:
@@ -425,14 +454,40 @@ class MLC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseE
     # ------------------------------------------------------------------ new samples
 
     def predict(self, X: Any) -> NDArray[np.int64]:
-        """Cluster of each sample: the arg max of :meth:`predict_proba`."""
-        output, _ = self._encode(X)
-        return self._label_model.predict(output.C)
+        """Cluster of each sample: the arg max of :meth:`predict_proba`.
+
+        With ``outliers="label"``, outliers get -1.
+        """
+        samples, _ = self._scaled(X)
+        probabilities = self._probabilities(self._network.encode(samples).C, samples)
+        noise = None if self.outliers == "score" else self._surroundings.score(samples)
+        return self._labels(probabilities, noise)
 
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
-        """Probability of each cluster: the sum over its members j of Γ_xj, shape (m, k)."""
-        output, _ = self._encode(X)
-        return self._label_model.predict_proba(output.C)
+        """Probability of each cluster: the sum over its members j of Γ_xj, shape (m, k).
+
+        Calibrated by the agreement of neighbours, see :mod:`unbend.labels.confidence`.
+        """
+        samples, _ = self._scaled(X)
+        return self._probabilities(self._network.encode(samples).C, samples)
+
+    def _probabilities(self, C: Tensor, samples: Tensor | None) -> NDArray[np.float64]:
+        """Of the clusters of the fit, and of those that updates have added."""
+        fitted = self._label_model.predict_proba(C)
+        added = self.n_clusters_ - fitted.shape[1]
+        if added == 0 or samples is None:
+            return fitted
+        groups = (self._surroundings.groups - fitted.shape[1]).clamp_min(-1) + 1
+        votes = self._surroundings.votes(samples, groups, added + 1).numpy()
+        return np.concatenate([fitted * votes[:, :1], votes[:, 1:]], axis=1)
+
+    def _labels(
+        self, probabilities: NDArray[np.float64], scores: NDArray[np.float64] | None
+    ) -> NDArray[np.int64]:
+        labels: NDArray[np.int64] = probabilities.argmax(axis=1)
+        if self.outliers == "label" and scores is not None:
+            labels[scores > self.outlier_threshold_] = -1
+        return labels
 
     def transform(self, X: Any) -> NDArray[np.floating]:
         """Features Z of shape (m, d) on the unit sphere."""
@@ -440,16 +495,18 @@ class MLC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseE
         return output.Z.numpy().astype(dtype, copy=False)
 
     def outlier_score(self, X: Any) -> NDArray[np.float64]:
-        """How far each sample is from every cluster's subspace, in (0, 1]; high is far.
+        """How lonely each sample is among those of the fit, in (0, 1): usual ones have 1/2.
 
-        Compare with ``outlier_threshold_``.
+        See :class:`unbend.labels.Surroundings`. Compare with ``outlier_threshold_``.
         """
-        output, _ = self._encode(X)
-        return self._label_model.outlier_score(output.Z)
+        return self._surroundings.score(self._scaled(X)[0])
 
     def assess(self, X: Any) -> Assessment:
         """Labels, probabilities, outlier scores and features of samples in one pass."""
-        return self._assess(*self._encode(X))
+        samples, dtype = self._scaled(X)
+        output = self._network.encode(samples)
+        probabilities = self._probabilities(output.C, samples)
+        return self._assess(output, dtype, probabilities, self._surroundings.score(samples))
 
     @property
     def holds_fit_output(self) -> bool:
@@ -467,16 +524,67 @@ class MLC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseE
                 "a loaded model does not hold the samples of fit; pass them, as in assess(X)"
             )
         output, dtype = self._fit_output
-        return self._assess(Output(output.Z[rows], output.C[rows]), dtype)
+        part = Output(output.Z[rows], output.C[rows])
+        probabilities = self._probabilities(part.C, None)
+        return self._assess(part, dtype, probabilities, self._fit_scores[rows])
 
-    def _assess(self, output: Output, dtype: np.dtype[Any]) -> Assessment:
-        probabilities = self._label_model.predict_proba(output.C)
-        return Assessment(
-            probabilities.argmax(axis=1),
-            probabilities,
-            self._label_model.outlier_score(output.Z),
-            output.Z.numpy().astype(dtype, copy=False),
-        )
+    def _assess(
+        self,
+        output: Output,
+        dtype: np.dtype[Any],
+        probabilities: NDArray[np.float64],
+        scores: NDArray[np.float64],
+    ) -> Assessment:
+        Z = output.Z.numpy().astype(dtype, copy=False)
+        return Assessment(self._labels(probabilities, scores), probabilities, scores, Z)
+
+    def update(self, X: Any, *, min_size: int | None = None) -> Update:
+        """Label samples that came after the fit, and look for new clusters among them.
+
+        Samples that fit get their cluster. The others are collected, over several updates. Where
+        enough of them lie close together they become a new cluster, numbered after those that
+        exist; ``predict`` knows it from then on. Nothing is trained, and no old label changes.
+        ``updates_`` records what happened; ``save`` keeps it with the model.
+
+        Parameters
+        ----------
+        X : array-like or Tensor
+            New samples, as for :meth:`predict`.
+        min_size : int, optional
+            Fewest samples of a new cluster, at least 3; by default a quarter of the smallest
+            cluster of the fit, from 10 to 50.
+
+        Returns
+        -------
+        Update
+            Labels (-1 for samples that fit nowhere yet), new clusters, number of samples waiting.
+        """
+        samples, _ = self._scaled(X)
+        least = self._least(min_size)
+        labels = self._probabilities(self._network.encode(samples).C, samples).argmax(axis=1)
+        lonely = self._surroundings.score(samples) > self.outlier_threshold_
+        rows = self._surroundings.place(samples[torch.from_numpy(lonely)])
+        found = take_in(self._surroundings, rows, self._waiting, least, self.n_clusters_)
+        labels[lonely] = found.groups
+        new = [*range(self.n_clusters_, self.n_clusters_ + len(found.from_before))]
+        self._surroundings, self._waiting = found.surroundings, found.waiting
+        self.n_clusters_ += len(new)
+        clusters = [
+            {"cluster": q, "size": int((labels == q).sum()) + before, "had_waited": before}
+            for q, before in zip(new, found.from_before, strict=True)
+        ]
+        row = {"n": len(labels), "n_fitted": int((~lonely).sum()), "n_waiting": len(self._waiting)}
+        self.updates_.append({**row, "new_clusters": clusters})
+        return Update(labels, new, len(self._waiting))
+
+    def _least(self, min_size: int | None) -> int:
+        """Fewest samples of a new cluster."""
+        if min_size is None:
+            sizes = np.bincount(self._label_model.labels, minlength=self._label_model.n_clusters)
+            return int(np.clip(sizes.min() // 4, 10, 50))
+        if isinstance(min_size, bool) or not isinstance(min_size, int) or min_size < 3:
+            raise ValueError(f"`min_size` of update must be an integer >= 3, got {min_size!r}")
+        return min_size
 
     def score(self, X: Any, y: Any = None) -> float:
         """Rate reduction of the features of X under their predicted clusters (Eq. 1), in nats.
@@ -494,14 +602,23 @@ class MLC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseE
         return float(coding_rate(output.Z, eps_sq) - R_c)
 
     def labels_at(self, k: int) -> NDArray[np.int64]:
-        """Labels of the fitted samples when the merge tree is cut into k clusters."""
-        check_is_fitted(self)
-        return self._label_model.labels_at(k)
+        """Labels of the fitted samples when the merge tree is cut into k clusters.
 
-    def _encode(self, X: Any) -> tuple[Output, np.dtype[Any]]:
+        With ``outliers="label"``, outliers stay -1.
+        """
+        check_is_fitted(self)
+        labels = self._label_model.labels_at(k)
+        return np.where(self.labels_ < 0, -1, labels)
+
+    def _scaled(self, X: Any) -> tuple[Tensor, np.dtype[Any]]:
+        """Samples as the network takes them, and the dtype of their features."""
         check_is_fitted(self)
         array = check_samples(self, self._embedded(X), self._scaling)
-        return self._network.encode(self._scaling.apply(array)), _float_dtype(array)
+        return self._scaling.apply(array), _float_dtype(array)
+
+    def _encode(self, X: Any) -> tuple[Output, np.dtype[Any]]:
+        samples, dtype = self._scaled(X)
+        return self._network.encode(samples), dtype
 
     def _embedded(self, X: Any) -> Any:
         """Samples as the network takes them: images of a model with an encoder go through it."""
@@ -521,6 +638,10 @@ class MLC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseE
         label_tensors, label_values = self._label_model.state()
         tensors = {f"network.{k}": v for k, v in self._network.state_dict().items()}
         tensors |= {f"labels.{k}": v for k, v in label_tensors.items()}
+        around, around_values = self._surroundings.state()
+        tensors |= {f"surroundings.{k}": v for k, v in around.items()}
+        tensors["update.waiting"] = self._waiting.contiguous()
+        tensors["noise"] = torch.from_numpy(np.flatnonzero(self.labels_ < 0))
         params = {k: v for k, v in self.get_params().items() if k != "random_state"}
         hooks = {k: params[k] for k in ("backbone", "views", "objective") if callable(params[k])}
         # A path or a name is kept; an encoder of another kind is found again by its record.
@@ -537,6 +658,8 @@ class MLC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseE
             "encoder": self._encoder_record,
             "hooks": {name: hook_name(hook) for name, hook in hooks.items()},
             "labels": label_values,
+            "surroundings": around_values,
+            "updates": self.updates_,
             "neighbors": self.neighbors_.to_dict(),
             "history": self.history_,
             "n_features_in": self.n_features_in_,
@@ -606,7 +729,10 @@ def _rebuild(tensors: dict[str, Tensor], values: dict[str, Any], backbone: nn.Mo
     network.mean, network.std = weights["mean"], weights["std"]
     network.load_state_dict(weights, assign=True)
     model._network = network.eval()
-    labels = {k.removeprefix("labels."): v for k, v in tensors.items() if k.startswith("labels.")}
+    labels, around = (
+        {k.removeprefix(part): v for k, v in tensors.items() if k.startswith(part)}
+        for part in ("labels.", "surroundings.")
+    )
     model.neighbors_ = NeighborChoice.from_dict(
         values.get("neighbors", {"metric": model.config_.views.metric, "scores": {}})
     )
@@ -614,5 +740,9 @@ def _rebuild(tensors: dict[str, Tensor], values: dict[str, Any], backbone: nn.Mo
     model.n_features_in_ = values["n_features_in"]
     if values["feature_names_in"]:
         model.feature_names_in_ = np.asarray(values["feature_names_in"], dtype=object)
-    model._adopt(LabelModel.from_state(labels, values["labels"]))
+    surroundings = Surroundings.from_state(around, values["surroundings"])
+    model._adopt(LabelModel.from_state(labels, values["labels"]), surroundings)
+    model.labels_[tensors["noise"].numpy()] = -1
+    model._waiting, model.updates_ = tensors["update.waiting"], values["updates"]
+    model.n_clusters_ = max(model.n_clusters_, int(surroundings.groups.max()) + 1)
     return model

@@ -191,5 +191,6 @@ class LabelConfig:
     join: str = knob("none", one_of(*JOINTS))
     # How Gamma of all samples is clustered.
     method: str = knob("auto", one_of("auto", "dense", "blocks", "landmarks"))
+    min_clusters: int | None = knob(None, optional(whole(2)))  # the fewest that "auto" considers
     max_clusters: int | None = knob(None, optional(whole(3)))  # the most that "auto" considers
     absolute: bool = False  # whether c and -c are the same code, as for CPP

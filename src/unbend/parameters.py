@@ -52,6 +52,7 @@ _RULES: dict[str, Rule] = {
     "backbone": _or(_NAMED_BACKBONE, lambda v: isinstance(v, nn.Module), "a Module"),
     "views": _or(setting("views.source").metadata["rule"], callable, "a callable"),
     "train_backbone": FLAG,
+    "outliers": one_of("score", "label"),
     "objective": Rule(callable, "a callable", "leave it out"),
     "callbacks": Rule(_are_callable, "a list of callables", "leave it out"),
     "encoder": Rule(_is_encoder, "a name, a path, a callable or an Encoder", "try 'lite2'"),

@@ -165,6 +165,7 @@ OPTIONS = [
     (["--max-broken", "2"], "2.0 is not in the range"),
     (["--image-size", "2"], "2 is not in the range x>=4"),
     (["--resume", "--overwrite"], "--resume and --overwrite"),
+    (["-k", "3", "--max-clusters", "9"], "--max-clusters is for -k auto, got -k 3"),
     (["-o", "mine"], "'mine' holds other files ('thesis.txt'); name a new directory"),
     (["-o", "notes.txt"], "'notes.txt' is a file; name a directory for the run"),
     (["-o", "notes.txt/run"], "cannot write a run to 'notes.txt/run'"),

@@ -84,13 +84,15 @@ def test_one_cluster():
 
 
 def test_unknown_number_of_clusters():
-    """No cluster mixes two blobs; there may be more clusters than blobs."""
+    """The number is chosen after stage 1, and η is calibrated to it."""
     model = MLC(random_state=0).fit(X)
     assert homogeneity_score(Y, model.labels_) == pytest.approx(1)
+    assert model.n_clusters_ == len(np.unique(Y))
     assert model.model_selection_ is not None
     assert model.n_clusters_ == model.model_selection_.chosen
     assert tuple(model.neighbors_.scores) == METRICS
-    assert model.config_.stage2.eta == 0.175
+    assert stages(model) == ["stage 1", "stage 2", "stage 2, eta 2"]
+    assert model.config_.stage2.eta != 0.175
     smallest = np.bincount(model.labels_).min()
     assert model.labelling_[0]["smallest_cluster"] == smallest
 

@@ -14,47 +14,65 @@ import torch
 from tests.generators.subspaces import union_of_subspaces
 
 from unbend.exceptions import UnbendWarning
-from unbend.labels import ModelSelection, label_codes
-from unbend.labels.choose import choose_n_clusters, decide
-
-OPTIONS = {"eta": 0.175, "eps_sq": 0.1, "absolute": False, "tol": 1e-4, "seed": 0}
+from unbend.labels import ModelSelection, Space, choose_n_clusters, label_codes
+from unbend.labels.choose import _Look, _Table, decide
 
 
-def table(gap: list[float], length: list[float], stability: list[float]) -> ModelSelection:
+def table(gap: list[float], stability: dict[int, float]) -> ModelSelection:
+    """The rule on gaps after k = 2, 3, … and the stability of the numbers looked at."""
     gaps = np.array(gap)
-    return decide(1 - np.cumsum(gaps) / 10, gaps, np.array(length), np.array(stability))
+    ks = np.arange(2, len(gaps) + 2)
+    evidence = _Table(ks, gaps, np.zeros_like(gaps), np.full_like(gaps, 0.2))
+    looks = {k: _Look(np.arange(60) % k, s, 0.3) for k, s in stability.items()}
+    return decide(evidence, looks)
 
 
-def test_a_clear_gap_decides_against_the_coding_length() -> None:
-    found = table([0.1, 0.9, 0.1, 0.1], [9, 5, 4, 3, 2], [1, 1, 1, 1])
+def test_the_clearest_stable_gap_is_chosen() -> None:
+    found = table([0.1, 0.9, 0.1, 0.1], {3: 1.0, 5: 1.0})
     assert (found.chosen, found.interval) == (3, (3, 3))
     assert found.k == [2, 3, 4, 5]
-    assert found.coding_length == [5, 4, 3, 2]
+    assert found.stability == [None, 1.0, None, 1.0]
+    assert found.reason.startswith("3: clear, halves of the data agree to 100%")
 
 
-def test_the_coding_length_decides_between_two_gaps() -> None:
-    found = table([0.1, 0.8, 0.1, 0.9, 0.1], [9, 8, 5, 7, 6, 4], [1, 1, 1, 1, 1])
-    assert (found.chosen, found.interval) == (3, (3, 5))
-    found = table([0.1, 0.8, 0.1, 0.9, 0.1], [9, 8, 7, 6, 5, 4], [1, 1, 1, 1, 1])
-    assert found.chosen == 5
+def test_equally_clear_gaps_go_to_the_labels_that_say_more() -> None:
+    """Two halves of six groups are as clear as the six."""
+    found = table([0.8, 0.1, 0.1, 0.1, 0.8], {2: 1.0, 6: 1.0})
+    assert found.chosen == 6
+    assert found.interval == (6, 6)
 
 
 def test_an_unstable_gap_does_not_count() -> None:
-    found = table([0.1, 0.6, 0.1, 0.9, 0.1], [9, 8, 7, 6, 5, 4], [1, 1, 1, 0.3, 1])
+    found = table([0.1, 0.6, 0.1, 0.9, 0.1], {3: 1.0, 5: 0.2})
     assert found.chosen == 3
 
 
+def test_candidates_say_what_they_split_and_join() -> None:
+    gaps = np.array([0.1, 0.8, 0.1, 0.1, 0.75])
+    evidence = _Table(np.arange(2, 7), gaps, np.zeros(5), np.full(5, 0.2))
+    three = np.repeat(np.arange(3), 20)
+    six = 2 * three + np.arange(60) % 2
+    five = np.where(three < 2, six, 4)  # two of three are halved
+    looks = {3: _Look(three, 1.0, 0.3), 6: _Look(five, 0.7, 0.4)}
+    found = decide(evidence, looks)
+    assert [row["k"] for row in found.candidates] == [6, 3]
+    assert found.candidates[1]["text"].endswith("2 of its clusters hold several of the 6")
+    found = decide(evidence, {**looks, 6: _Look(five, 0.4, 0.4)})
+    assert [row["k"] for row in found.candidates] == [3, 6]
+    assert found.candidates[1]["text"].endswith("splits 2 of the 3")
+    assert found.candidates[0]["sizes"] == [0.3333] * 3
+
+
 @pytest.mark.parametrize(
-    ("gap", "length", "message"),
+    ("gap", "stability", "message"),
     [
-        ([0.1, 0.1, 0.9], [9, 8, 7, 6], "largest candidate, raise `max_clusters` above 4"),
-        ([0.04, 0.05, 0.04], [9, 8, 7, 6], "no eigengap is clear"),
-        ([0.9, 0.1, 0.1], [5, 8, 9, 9], "single cluster would have a shorter code"),
+        ([0.1, 0.1, 0.9], {4: 1.0}, "largest number tried; raise `max_clusters` above 4"),
+        ([0.04, 0.05, 0.04], {3: 1.0}, "no number stands out; if you know about how many"),
     ],
 )
-def test_doubtful_choices_warn(gap: list[float], length: list[float], message: str) -> None:
+def test_doubtful_choices_warn(gap: list[float], stability: dict[int, float], message: str) -> None:
     with pytest.warns(UnbendWarning, match=message):
-        table(gap, length, [1, 1, 1])
+        table(gap, stability)
 
 
 @pytest.mark.parametrize(("k", "imbalance"), [(3, 5.0), (10, 1.0)])
@@ -69,6 +87,28 @@ def test_finds_the_number_of_subspaces(k: int, imbalance: float) -> None:
     assert [row["k"] for row in model.selection.rows()] == list(range(2, 26))
 
 
+def test_bounds_are_kept() -> None:
+    data = union_of_subspaces(600, 6, seed=0)
+    C = torch.from_numpy(data.C)
+    assert choose_n_clusters([Space(C)], C, min_clusters=4, max_clusters=9).chosen == 6
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        few = choose_n_clusters([Space(C)], C, max_clusters=4)
+        many = choose_n_clusters([Space(C)], C, min_clusters=8, max_clusters=12)
+    assert (few.k[0], few.k[-1]) == (2, 4)
+    assert (many.k[0], many.k[-1]) == (8, 12)
+    assert many.chosen >= 8
+
+
+def test_eta_belongs_to_k() -> None:
+    """At the η of k the k-th eigenvalue of Γ is 0.9; k orthogonal groups leak exp(-1/η) each."""
+    C = torch.eye(6).repeat(60, 1) + 0.0
+    found = choose_n_clusters([Space(C)], C, max_clusters=8)
+    assert found.chosen == 6
+    leak = np.exp(-1 / found.eta[found.k.index(6)])
+    assert (1 - leak) / (1 + 5 * leak) == pytest.approx(0.9, abs=0.02)
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("imbalance", [1.0, 5.0])
@@ -77,49 +117,48 @@ def test_finds_the_number_in_nine_of_ten_runs(imbalance: float) -> None:
     for k in (3, 5, 10, 20, 50):
         for seed in range(5):
             data = union_of_subspaces(max(1000, 40 * k), k, imbalance=imbalance, seed=seed)
-            C, Z = torch.from_numpy(data.C), torch.from_numpy(data.Z)
-            hits.append(choose_n_clusters(C, Z, **{**OPTIONS, "seed": seed}).chosen == k)
+            C = torch.from_numpy(data.C)
+            hits.append(choose_n_clusters([Space(C)], C).chosen == k)
     assert np.mean(hits) >= 0.9
 
 
-def test_groups_of_groups_keep_both_numbers_open() -> None:
+def test_groups_of_groups_show_both_gaps() -> None:
     """Three tight groups of four clusters each: two gaps, told by the table."""
     rng = np.random.default_rng(0)
     centres = np.repeat(np.eye(3, 40), 4, axis=0) + 0.55 * np.eye(12, 40, k=3)
     C = np.repeat(centres, 80, axis=0) + 0.03 * rng.standard_normal((960, 40))
     C = torch.from_numpy(C / np.linalg.norm(C, axis=1, keepdims=True)).float()
-    found = choose_n_clusters(C, C, max_clusters=20, **{**OPTIONS, "eta": 0.3})
-    gap = dict(zip(found.k, found.gap, strict=True))
-    assert min(gap[3], gap[12]) > 2 * max(g for k, g in gap.items() if k not in (3, 12))
-    assert found.interval == (3, 12)
-    length = dict(zip(found.k, found.coding_length, strict=True))
-    assert found.chosen == min((3, 12), key=length.__getitem__)
+    found = choose_n_clusters([Space(C)], C, max_clusters=20)
+    assert found.chosen == 12
+    drop = dict(zip(found.k, found.drop, strict=True))
+    assert min(drop[3], drop[12]) > max(d for k, d in drop.items() if k not in (3, 12))
 
 
 def test_structureless_codes_warn() -> None:
     generator = torch.Generator().manual_seed(0)
     C = torch.nn.functional.normalize(torch.randn(600, 32, generator=generator), dim=1)
-    with pytest.warns(UnbendWarning, match="no eigengap is clear"):
-        choose_n_clusters(C, C, max_clusters=20, **OPTIONS)
+    with pytest.warns(UnbendWarning, match="no number stands out"):
+        choose_n_clusters([Space(C)], C, max_clusters=20)
 
 
 def test_pilot_of_a_large_set_gives_the_same_number() -> None:
-    data = union_of_subspaces(30_000, 6, seed=0)
-    C, Z = torch.from_numpy(data.C), torch.from_numpy(data.Z)
-    assert choose_n_clusters(C, Z, max_clusters=12, **OPTIONS).chosen == 6
+    data = union_of_subspaces(12_000, 6, seed=0)
+    C = torch.from_numpy(data.C)
+    assert choose_n_clusters([Space(C)], C, max_clusters=12).chosen == 6
 
 
 def test_selection_survives_json() -> None:
-    found = table([0.1, 0.9, 0.1], [9, 8, 7, 6], [1, 1, 1])
+    found = table([0.1, 0.9, 0.1], {3: 1.0, 4: 0.5})
     assert ModelSelection.from_dict(json.loads(json.dumps(asdict(found)))) == found
 
 
 def test_plot_shows_the_table() -> None:
     matplotlib = pytest.importorskip("matplotlib")
     matplotlib.use("Agg")
-    found = table([0.1, 0.9, 0.1], [9, 8, 7, 6], [1, 1, 0.5])
+    found = table([0.1, 0.9, 0.1], {3: 1.0, 4: 0.5})
     axes = found.plot()
-    np.testing.assert_array_equal(axes.lines[1].get_ydata(), found.stability)
+    np.testing.assert_array_equal(axes.lines[0].get_ydata(), found.gap)
+    np.testing.assert_array_equal(axes.lines[1].get_ydata(), [1.0, 0.5])
     assert "chosen: 3" in [text.get_text() for text in axes.get_legend().get_texts()]
     assert found.plot(ax=axes) is axes
 
@@ -134,4 +173,4 @@ def test_plot_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(builtins, "__import__", refuse)
     with pytest.raises(ImportError, match=r"pip install unbend\[plot\]"):
-        table([0.1, 0.9, 0.1], [9, 8, 7, 6], [1, 1, 1]).plot()
+        table([0.1, 0.9, 0.1], {3: 1.0, 4: 0.5}).plot()

@@ -10,7 +10,7 @@ import scipy.cluster.hierarchy as sch
 import torch
 from tests.generators.subspaces import union_of_subspaces
 
-from unbend.labels.hierarchy import cut_tree, merge_clusters
+from unbend.labels.hierarchy import cut_tree, merge_clusters, ward_tree
 from unbend.labels.subspaces import coding_length, second_moments
 
 
@@ -81,3 +81,47 @@ def test_cuts_agree_with_scipy_and_are_nested(k: int) -> None:
     if k > 1:
         coarser = cut_tree(tree, k - 1)
         assert len(set(zip(cut, coarser, strict=True))) == k
+
+
+def test_ward_agrees_with_scipy_on_single_samples() -> None:
+    rows = np.random.default_rng(0).standard_normal((25, 4))
+    tree = ward_tree(torch.from_numpy(rows), torch.arange(25), 25)
+    expected = sch.linkage(rows, "ward")
+    np.testing.assert_array_equal(tree[:, :2], expected[:, :2])
+    np.testing.assert_array_equal(tree[:, 3], expected[:, 3])
+    # SciPy's height h is the distance of two points for which the cost is h² / 2.
+    np.testing.assert_allclose(tree[:, 2], expected[:, 2] ** 2 / 2 / 25, rtol=1e-9)
+
+
+def test_ward_merges_grown_clusters_as_scipy_goes_on() -> None:
+    """Starting from clusters of several samples is SciPy's tree cut where they are complete."""
+    rng = np.random.default_rng(1)
+    centres = 10 * rng.standard_normal((9, 3))
+    y = np.repeat(np.arange(9), [1, 2, 3, 4, 5, 6, 7, 8, 9])
+    rows = centres[y] + 0.01 * rng.standard_normal((len(y), 3))
+    tree = ward_tree(torch.from_numpy(rows), torch.from_numpy(y), 9)
+    heights = sch.linkage(rows, "ward")[-8:, 2] ** 2 / 2 / len(y)
+    np.testing.assert_allclose(tree[:, 2], heights, rtol=1e-6)
+    assert sch.is_valid_linkage(tree)
+    assert sch.is_monotonic(tree)
+
+
+def test_splinters_are_absorbed_before_large_clusters_merge() -> None:
+    """Six groups and six single samples beside them: the cut into six has no splinter."""
+    rng = np.random.default_rng(2)
+    groups = np.eye(6, 16)[np.repeat(np.arange(6), 50)]
+    beside = 0.6 * np.eye(6, 16) + 0.8 * np.eye(6, 16, k=6)
+    rows = np.concatenate([groups, beside]) + 0.05 * rng.standard_normal((306, 16))
+    rows = torch.from_numpy(rows / np.linalg.norm(rows, axis=1, keepdims=True))
+    labels = torch.from_numpy(np.concatenate([np.repeat(np.arange(6), 50), np.arange(6, 12)]))
+    cut = cut_tree(ward_tree(rows, labels, 12), 6)[labels]
+    assert np.bincount(cut).tolist() == [51] * 6
+    np.testing.assert_array_equal(cut[300:], cut[np.arange(0, 300, 50)])
+
+
+def test_an_empty_cluster_does_not_disturb_the_others() -> None:
+    rows = torch.eye(3).repeat_interleave(4, 0)
+    labels = torch.tensor([0, 1, 3]).repeat_interleave(4)  # nothing in 2
+    tree = ward_tree(rows, labels, 4)
+    assert np.isfinite(tree).all()
+    assert tree[0, 2] == 0

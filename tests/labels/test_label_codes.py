@@ -225,6 +225,8 @@ def test_progress_reports_every_stage() -> None:
 def test_method_follows_the_number_of_samples() -> None:
     assert [choose_method("auto", n) for n in (100, 10_001, 1_000_000)] == list(METHODS)
     assert choose_method("dense", 1_000_000) == "dense"
+    assert choose_method("auto", 10_000, 50) == "dense"
+    assert choose_method("auto", 10_000, 200) == "landmarks"  # many clusters
 
 
 @pytest.mark.parametrize(

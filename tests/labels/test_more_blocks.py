@@ -104,7 +104,7 @@ def test_pieces_of_a_block_that_no_sample_chose_count_for_its_own_cluster(method
         ({"join": "ward"}, "`join` must be one of none, codes, stage1, got 'ward'"),
         ({"join": "stage1"}, "`before` must be .* all 720 samples .* got None"),
         ({"join": "stage1", "before": np.ones((3, 2))}, "`before` must be .* got 3 rows"),
-        ({"before": np.ones((720, 2))}, "`before` is not used with join='codes'"),
+        ({"before": np.ones((3, 2))}, "`before` must be .* got 3 rows"),
     ],
 )
 def test_invalid_join_options_raise(change, message):

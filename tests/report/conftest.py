@@ -57,13 +57,19 @@ def facts() -> Facts:
     ks = list(range(2, 21))
     selection = ModelSelection(
         k=ks,
-        eigenvalue=np.linspace(1, 0.2, len(ks)).tolist(),
         gap=[0.9 if q == k else 0.1 for q in ks],
-        coding_length=[abs(q - k) + 5.0 for q in ks],
-        stability=[0.8] * len(ks),
+        drop=[0.1] * len(ks),
+        eta=np.linspace(0.3, 0.1, len(ks)).tolist(),
+        strength=[2.0 if q == k else 1.9 if q == 9 else None for q in ks],
+        stability=[0.8 if q in (9, 10) else None for q in ks],
+        explained=[0.4 if q in (9, 10) else None for q in ks],
         chosen=k,
         interval=(9, 10),
-        reason="of the 2 open numbers 10 has the shortest code",
+        candidates=[
+            {"k": k, "text": "10: fair", "strength": 1.0, "sizes": [0.1] * 10},
+            {"k": 9, "text": "9: <b>fair</b>", "strength": 0.95, "sizes": [0.2] + [0.1] * 8},
+        ],
+        reason="10: fair",
     )
     return Facts(
         labels=labels,

@@ -20,6 +20,16 @@ __all__ = ["command"]
     "-k", "--n-clusters", default="auto", show_default=True, metavar="K|auto",
     callback=options.whole_or("auto"), help="Number of clusters.",
 )  # fmt: skip
+@click.option(
+    "--min-clusters", type=click.IntRange(min=2), help="Fewest clusters that -k auto considers."
+)
+@click.option(
+    "--max-clusters", type=click.IntRange(min=3),
+    help="Most clusters that -k auto considers; by default 60, or a tenth of the samples.",
+)  # fmt: skip
+@click.option(
+    "--noise", is_flag=True, help="Give outliers the label -1 instead of their nearest cluster."
+)
 @options.out_option("Run directory; by default runs/NAME.")
 @click.option(
     "--labels", metavar="COLUMN|FILE|folders",
@@ -65,6 +75,7 @@ def command(input: str, out: Path | None, quiet: bool, as_json: bool, **given: A
     \b
     Examples:
       unbend cluster photos/
+      unbend cluster photos/ --min-clusters 5 --max-clusters 30 --noise
       unbend cluster photos/ -k 12 --labels folders -o runs/photos
       unbend cluster digits -k 10 --compare
       unbend cluster embeddings.npy --config mine.toml --set stage2.eta=0.1

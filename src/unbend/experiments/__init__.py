@@ -26,6 +26,7 @@ EXPERIMENTS = {
     "pretraining": "nearest neighbours in the features of each self-supervised method",
     "recipe": "how the preset for small images was chosen, without labels",
     "suite": "all methods on a fixed list of problems, by scores, ranks and seconds",
+    "labels": "merge tree, number of clusters, confidence and outliers, before and now",
     "folders": "ten random folders of photographs, with k-means on the same embeddings",
 }
 _HOMES = {"suite": "suite.run", "folders": "suite.folders"}

@@ -8,6 +8,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from unbend.labels.hierarchy import cut_tree, ward_tree
+
 __all__ = ["assign", "canonical", "join", "normalise_rows", "pivot_rows"]
 
 
@@ -71,33 +73,10 @@ def fill_empty(labels: Tensor, distances: Tensor, k: int) -> Tensor:
 def join(rows: Tensor, labels: Tensor, k: int) -> Tensor:
     """Join non-empty blocks of rows into k clusters; return the cluster of each block.
 
-    Each step joins the two blocks that increase the k-means cost least. The increase is
-    m_a m_b / (m_a + m_b) times the squared distance of the means (Ward).
+    By Ward's rule: each step joins the two blocks that increase the k-means cost least.
     """
-    counts = torch.bincount(labels).to(rows)
-    p = counts.shape[0]
-    means = rows.new_zeros(p, rows.shape[1]).index_add_(0, labels, rows) / counts[:, None]
-    group = torch.arange(p, device=labels.device)
-
-    def added(a: int) -> Tensor:
-        """The cost of joining block a with every other block."""
-        size = counts[a] * counts / (counts[a] + counts)
-        cost = size * (means - means[a]).square().sum(1)
-        cost[counts == 0] = torch.inf  # joined already
-        cost[a] = torch.inf
-        return cost
-
-    cost = torch.stack([added(a) for a in range(p)])
-    for _ in range(p - k):
-        a, b = sorted(divmod(int(cost.argmin()), p))
-        means[a] = (counts[a] * means[a] + counts[b] * means[b]) / (counts[a] + counts[b])
-        counts[a], counts[b] = counts[a] + counts[b], 0
-        group[group == b] = a
-        cost[b], cost[:, b] = torch.inf, torch.inf
-        cost[a] = added(a)
-        cost[:, a] = cost[a]
-    number = (counts > 0).cumsum(0) - 1  # renumber the remaining blocks
-    return number[group]
+    tree = ward_tree(rows, labels, int(labels.max()) + 1)
+    return torch.from_numpy(cut_tree(tree, k)).to(labels.device)
 
 
 def assign(U: Tensor, k: int, n_blocks: int | None = None) -> Tensor:

@@ -111,7 +111,7 @@ def choose_labelling(
     splinter, a cluster of one sample or of less than 2 % of the mean size, is kept only when all
     have one, and then a warning says so.
     """
-    path = choose_method(method, len(codes[0].C))
+    path = choose_method(method, len(codes[0].C), k)
     judge = codes[0].Z if samples is None else _principal(samples, codes[0].Z.shape[1])
     found = [
         candidate
@@ -134,7 +134,7 @@ def choose_labelling(
         )
     state = codes[best.source]
     settings = Settings(state.eta, eps_sq, False, 1e-4, seed, None, progress)
-    model = finish(best.cut, state.C, state.Z, k, path, settings)
+    model = finish(best.cut, state.C, state.Z, k, path, settings, before=codes[0].Z)
     return Labelled(replace(model, candidates=tuple(map(_row, ranked))), best.source)
 
 

@@ -1,9 +1,11 @@
-"""Choose the number of clusters from eigengap, stability and coding length."""
+"""Choose the number of clusters from neighbour graphs, the membership and its stability."""
 
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -11,175 +13,260 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from unbend.exceptions import UnbendWarning
+from unbend.functional import coding_rate
 from unbend.labels.assign import assign
 from unbend.labels.selection import ModelSelection
 from unbend.labels.spectral import Membership
-from unbend.labels.subspaces import coding_length
+from unbend.labels.subspaces import rate_reduction_of
 from unbend.progress import Progress, Tick, silent
+from unbend.samples import nearest_neighbors
+from unbend.samples.graph_choice import graph_spectrum
 
-__all__ = ["choose_n_clusters", "decide"]
+__all__ = ["Space", "choose_n_clusters", "decide"]
 
-# The pilot has twenty samples per candidate, within these limits.
-_PILOT_MIN, _PILOT_MAX, _PER_CANDIDATE = 1024, 4000, 20
-# A number of clusters stays open if it has at least this share of the greatest strength.
-_OPEN = 0.7
-# Below this strength the spectrum supports no number of clusters.
-_WEAK = 0.1
+_GRAPH_ROWS = 3000  # a random sample for the graphs, the same for every seed
+_GAMMA_ROWS = 1000  # ... and for the membership, whose spectrum is computed for every η
+_NEIGHBORS = 10
+_MOST = 60  # candidates without `max_clusters`
+_ETAS = np.exp(np.linspace(np.log(0.04), np.log(0.5), 12))
+_SHARP = 0.9  # λ_k of Γ at the η that belongs to k
+_SHORT_LIST = 8  # numbers whose clusters are looked at
+_OPEN = 0.5  # of the greatest strength: such a number stays open
+_WEAK = 0.08  # below this strength nothing speaks for any number
+_PART = 0.2  # of a cluster: where two clusters have more of it than this, it is split
+
+
+class Space(NamedTuple):
+    """Rows in which neighbours are looked up, and the metric."""
+
+    rows: Tensor
+    metric: str = "euclidean"
 
 
 def choose_n_clusters(
+    spaces: Sequence[Space],
     C: Tensor,
-    Z: Tensor,
     *,
-    eta: float,
-    eps_sq: float,
-    absolute: bool,
-    tol: float,
-    seed: int,
+    eta: float | None = None,
+    absolute: bool = False,
+    eps_sq: float = 0.1,
+    tol: float = 1e-3,
+    min_clusters: int | None = None,
     max_clusters: int | None = None,
     progress: Progress = silent,
 ) -> ModelSelection:
-    r"""Choose the number of clusters on a random pilot of the samples.
+    r"""Choose the number of clusters on a sample of the rows.
 
-    For every k from 2 to ``max_clusters``:
+    For every k from ``min_clusters`` to ``max_clusters``:
 
     gap
-        :math:`g_k = (λ_k - λ_{k+1}) / (λ_k - b)` with the eigenvalues of the pilot's Γ and the
-        mean b of all eigenvalues after the last candidate. The diagonal of Γ lifts every
-        eigenvalue to about b; g is 1 if the eigenvalue after k is no larger than that.
-    stability
-        :math:`s_k`, the mean adjusted Rand index between the clustering of the pilot and those
-        of its two random halves, each with its own Γ.
-    coding length
-        :math:`\sum_q L_q` (:func:`~unbend.labels.subspaces.coding_length`) of the features,
-        extrapolated to all samples, in nats per sample.
+        :math:`(λ_k - λ_{k+1}) / (1 - λ_{k+1})` with the eigenvalues of the normalised 10-neighbour
+        graph, the mean over the spaces: the share of the links that a cut into one more part would
+        break and a cut into k does not. It is 1 for k separate parts.
+    η
+        at which the k-th eigenvalue of Γ is 0.9. η and k belong together: at one η for all k,
+        Γ would have as many blocks as that η likes.
+    drop
+        of the next eigenvalue of that Γ, as a share.
 
-    The rule: strength is :math:`g_k s_k`. Every k with at least 0.7 of the greatest strength
-    stays open, and the open k with the smallest coding length is chosen. The interval spans
-    the open k. So the spectrum decides if it has one clear gap. If it has several (groups of
-    groups), the coding length of the features decides between them.
+    The strength of k is (gap + drop) · ln k, because labels that say more count more: two halves
+    of a set of twelve groups are as clear as the twelve. The eight strongest are clustered, on the
+    sample and on its halves. Their strength is multiplied by the mean adjusted Rand index between
+    these clusters and by the share of the coding rate that they explain, ΔR / R. The strongest is
+    chosen. Those with at least half of its strength stay open.
 
     Parameters
     ----------
-    C, Z : Tensor of shape (n, d)
-        Codes and features.
-    max_clusters : int, optional
-        Largest candidate. By default the width d of the codes (at most d clusters can be
-        orthogonal) or a tenth of the samples, whichever is smaller.
+    spaces : sequence of Space
+        The samples with the metric of their neighbours, and the features of stage 1.
+    C : Tensor of shape (n, d)
+        Codes on the unit sphere; before stage 2 they are the features.
+    eta : float, optional
+        Use this η for all k.
+    min_clusters, max_clusters : int, optional
+        Bounds; by default 2, and 60 or a tenth of the samples, whichever is smaller.
 
     Warns
     -----
     UnbendWarning
-        If the choice is the largest candidate, if no gap is clear, or if two clusters are
-        chosen although one would have a shorter code.
+        If the choice is the largest candidate, or if nothing speaks for any number.
     """
-    n = C.shape[0]
-    upper = max_clusters or max(3, min(C.shape[1], n // 10))
-    upper = min(upper, n - 2)
-    pilot = _pilot(n, upper, seed).to(C.device)
-    C, Z = C[pilot], Z[pilot]
-    clusterings = [_Clusterings.of(C, upper, eta, absolute, tol)]
-    halves = torch.arange(len(C)).chunk(2)  # the pilot is in random order
-    clusterings += [_Clusterings.of(C[h.to(C.device)], upper, eta, absolute, tol) for h in halves]
-    lengths, stability = [], []
-    for k in range(1, upper + 1):
-        labels = clusterings[0].labels(k)
-        lengths.append(coding_length(Z, labels, k, eps_sq, total=n) / n)
-        if k > 1:
-            stability.append(_stability(labels, k, clusterings[1:], halves))
-        progress(Tick("number of clusters", k, upper))
-    eigenvalues = clusterings[0].values
-    gap = _gaps(eigenvalues, clusterings[0].bulk)
-    return decide(eigenvalues[1:-1], gap, np.array(lengths), np.array(stability))
+    n = len(C)
+    upper = min(max_clusters or max(3, min(_MOST, n // 10)), n - 2)
+    lower = min(max(2, min_clusters or 2), upper)
+    order = torch.randperm(n, generator=torch.Generator().manual_seed(0))
+    pilot = order[: max(_GRAPH_ROWS, 12 * upper)].sort().values
+    gaps = []
+    for done, space in enumerate(spaces):
+        gaps.append(_graph_gaps(space, pilot, upper))
+        progress(Tick("number of clusters", done + 1, len(spaces) + 2))
+    few = C[order[: max(_GAMMA_ROWS, 6 * upper)].to(C.device)].cpu().float()
+    spectra = _Spectra.of(few, upper, [eta] if eta else _ETAS.tolist(), absolute, tol)
+    progress(Tick("number of clusters", len(spaces) + 1, len(spaces) + 2))
+    table = _Table(
+        k=np.arange(lower, upper + 1),
+        gap=np.mean(gaps, axis=0)[lower - 2 :],
+        drop=spectra.drops()[lower - 2 :],
+        eta=spectra.etas_of()[lower - 2 :],
+    )
+    looked_at = {
+        k: _look(few, k, table.eta[k - lower], absolute, tol, eps_sq) for k in table.short_list()
+    }
+    progress(Tick("number of clusters", len(spaces) + 2, len(spaces) + 2))
+    return decide(table, looked_at)
 
 
-def _pilot(n: int, upper: int, seed: int) -> Tensor:
-    size = min(_PILOT_MAX, max(_PILOT_MIN, _PER_CANDIDATE * upper, upper + 2))
-    return torch.randperm(n, generator=torch.Generator().manual_seed(seed + 3))[:size]
-
-
-@dataclass(frozen=True)
-class _Clusterings:
-    """The spectrum of a set of samples, which :meth:`labels` clusters into any k."""
-
-    values: NDArray[np.float64]
-    vectors: Tensor
-    bulk: float
-
-    @classmethod
-    def of(cls, C: Tensor, upper: int, eta: float, absolute: bool, tol: float) -> _Clusterings:
-        membership = Membership.of_few(C, eta, absolute, tol)
-        pairs = membership.spectrum(min(upper + 1, len(C)))
-        values = pairs.values.cpu().numpy().astype(np.float64)
-        trace = float(membership.scaling.v.square().sum())  # the kernel's diagonal is one
-        bulk = (trace - values.sum()) / max(1, len(C) - len(values))
-        return cls(values, pairs.vectors, bulk)
-
-    def labels(self, k: int) -> Tensor:
-        return assign(self.vectors, k)
-
-
-def _gaps(values: NDArray[np.float64], bulk: float) -> NDArray[np.float64]:
-    """g_k for k = 2 … from λ_1, λ_2, …"""
-    above = np.maximum(values[1:-1] - bulk, np.finfo(np.float32).eps)
-    gaps: NDArray[np.float64] = (values[1:-1] - values[2:]) / above
+def _graph_gaps(space: Space, pilot: Tensor, upper: int) -> NDArray[np.float64]:
+    """Relative gaps after k = 2 … upper of the neighbour graph."""
+    rows = space.rows.detach().flatten(1)[pilot.to(space.rows.device)].cpu()
+    values = graph_spectrum(nearest_neighbors(rows, _NEIGHBORS, metric=space.metric), upper + 1)
+    gaps: NDArray[np.float64] = (values[1:-1] - values[2:]) / (1 - values[2:] + 1e-3)
     return gaps.clip(0, 1)
 
 
-def _stability(
-    labels: Tensor, k: int, parts: list[_Clusterings], halves: tuple[Tensor, ...]
-) -> float:
-    from sklearn.metrics import adjusted_rand_score
+@dataclass(frozen=True)
+class _Spectra:
+    """Leading eigenvalues of Γ for several η, one row each."""
 
+    etas: NDArray[np.float64]
+    values: NDArray[np.float64]
+
+    @classmethod
+    def of(
+        cls, C: Tensor, upper: int, etas: Sequence[float], absolute: bool, tol: float
+    ) -> _Spectra:
+        rows = []
+        for eta in etas:
+            Gamma = Membership.of_few(C, eta, absolute, tol).dense()
+            rows.append(torch.linalg.eigvalsh(Gamma).flip(0)[: upper + 1].double().numpy())
+        return cls(np.asarray(etas, dtype=np.float64), np.stack(rows))
+
+    def _at_sharp(self, k: int, wanted: NDArray[np.float64]) -> float:
+        """``wanted``, a value for every η, where λ_k is 0.9; λ_k falls as η grows."""
+        own = self.values[:, k - 1]
+        order = np.argsort(own, kind="stable")
+        return float(np.interp(_SHARP, own[order], wanted[order]))
+
+    def etas_of(self) -> NDArray[np.float64]:
+        """η of every k from 2."""
+        ks = range(2, self.values.shape[1])
+        return np.exp([self._at_sharp(k, np.log(self.etas)) for k in ks])
+
+    def drops(self) -> NDArray[np.float64]:
+        """(λ_k - λ_{k+1}) / λ_k at the η of k, for every k from 2."""
+        shares = 1 - self.values[:, 1:] / np.maximum(self.values[:, :-1], 1e-9)
+        found = [self._at_sharp(k, shares[:, k - 1]) for k in range(2, self.values.shape[1])]
+        return np.asarray(found).clip(0, 1)
+
+
+@dataclass(frozen=True)
+class _Table:
+    """The evidence for each k."""
+
+    k: NDArray[np.int64]
+    gap: NDArray[np.float64]
+    drop: NDArray[np.float64]
+    eta: NDArray[np.float64]
+
+    def strength(self) -> NDArray[np.float64]:
+        """(gap + drop) · ln k."""
+        found: NDArray[np.float64] = (self.gap + self.drop) * np.log(self.k)
+        return found
+
+    def short_list(self) -> list[int]:
+        """The strongest k, the strongest first."""
+        order = np.argsort(-self.strength(), kind="stable")
+        return [int(self.k[i]) for i in order[:_SHORT_LIST]]
+
+
+class _Look(NamedTuple):
+    """Clusters of the sample into some k: labels, stability, explained share of the rate."""
+
+    labels: NDArray[np.int64]
+    stability: float
+    explained: float
+
+
+def _look(C: Tensor, k: int, eta: float, absolute: bool, tol: float, eps_sq: float) -> _Look:
+    """Cluster the sample and its two halves into k."""
+
+    def labels_of(rows: Tensor) -> NDArray[np.int64]:
+        membership = Membership.of_few(rows, eta, absolute, tol)
+        return assign(membership.spectrum(min(k, len(rows))).vectors, min(k, len(rows))).numpy()
+
+    labels, half = labels_of(C), len(C) // 2
     scores = [
-        adjusted_rand_score(labels.cpu()[half].numpy(), part.labels(k).cpu().numpy())
-        for part, half in zip(parts, halves, strict=True)
+        adjusted_rand_score(labels[part], labels_of(C[part]))
+        for part in (slice(0, half), slice(half, 2 * half))
     ]
-    return float(np.mean(scores))
+    reduced = rate_reduction_of(C, torch.from_numpy(labels), k, eps_sq)
+    explained = reduced / max(float(coding_rate(C, eps_sq)), 1e-9)
+    return _Look(labels, float(np.mean(scores)), explained)
 
 
-def decide(
-    eigenvalue: NDArray[np.float64],
-    gap: NDArray[np.float64],
-    length: NDArray[np.float64],
-    stability: NDArray[np.float64],
-) -> ModelSelection:
-    """Apply the rule of :func:`choose_n_clusters` to the table.
-
-    ``eigenvalue``, ``gap`` and ``stability`` begin at k = 2, ``length`` at k = 1.
-    """
-    ks = np.arange(2, gap.size + 2)
-    strength = gap * stability.clip(0)
-    best = float(strength.max())
-    is_open = strength >= _OPEN * best
-    chosen = int(ks[is_open][length[1:][is_open].argmin()])
-    interval = (int(ks[is_open].min()), int(ks[is_open].max()))
-    if interval[0] == interval[1]:
-        reason = f"the eigengap after {chosen} is the only clear one"
-    else:
-        reason = f"of the {int(is_open.sum())} open numbers {chosen} has the shortest code"
-    _warn(chosen, best, length, int(ks[-1]))
+def decide(table: _Table, looked_at: dict[int, _Look]) -> ModelSelection:
+    """Apply the rule of :func:`choose_n_clusters` to the table."""
+    evidence, first = table.strength(), int(table.k[0])
+    strength = {
+        k: float(evidence[k - first]) * max(look.stability, 0.0) * max(look.explained, 0.0)
+        for k, look in looked_at.items()
+    }
+    ranked = sorted(looked_at, key=lambda k: (-strength[k], k))
+    chosen, best = ranked[0], strength[ranked[0]]
+    is_open = [k for k in ranked if strength[k] >= _OPEN * best]
+    rows = [_describe(k, chosen, strength[k] / max(best, 1e-9), looked_at) for k in is_open[:3]]
+    _warn(chosen, best, int(table.k[-1]))
+    ks = table.k.tolist()
     return ModelSelection(
-        k=ks.tolist(),
-        eigenvalue=eigenvalue.tolist(),
-        gap=gap.tolist(),
-        coding_length=length[1:].tolist(),
-        stability=stability.tolist(),
+        k=ks,
+        gap=table.gap.tolist(),
+        drop=table.drop.tolist(),
+        eta=table.eta.tolist(),
+        strength=[strength.get(k) for k in ks],
+        stability=[looked_at[k].stability if k in looked_at else None for k in ks],
+        explained=[looked_at[k].explained if k in looked_at else None for k in ks],
         chosen=chosen,
-        interval=interval,
-        reason=reason,
+        interval=(min(is_open), max(is_open)),
+        candidates=rows,
+        reason=rows[0]["text"],
     )
 
 
-def _warn(chosen: int, strength: float, length: NDArray[np.float64], upper: int) -> None:
-    """Warn if the chosen number is doubtful."""
+def _describe(k: int, chosen: int, strength: float, looked_at: dict[int, _Look]) -> dict[str, Any]:
+    """A candidate with its sentence and the sizes of its clusters, as shares."""
+    look = looked_at[k]
+    sizes = np.sort(np.bincount(look.labels, minlength=k))[::-1] / len(look.labels)
+    sure = "clear" if look.stability >= 0.9 else "fair" if look.stability >= 0.6 else "unsteady"
+    text = f"{k}: {sure}, halves of the data agree to {max(look.stability, 0):.0%}"
+    if k > chosen:
+        split = _n_split(looked_at[chosen].labels, look.labels)
+        text += f"; splits {split} of the {chosen}"
+    elif k < chosen:
+        joined = _n_split(look.labels, looked_at[chosen].labels)
+        text += f"; {joined} of its clusters hold several of the {chosen}"
+    return {
+        "k": k,
+        "text": text,
+        "strength": round(strength, 3),
+        "sizes": [round(float(share), 4) for share in sizes],
+    }
+
+
+def _n_split(coarse: NDArray[np.int64], fine: NDArray[np.int64]) -> int:
+    """How many clusters have a large part in each of two or more finer ones."""
+    table = np.zeros((coarse.max() + 1, fine.max() + 1))
+    np.add.at(table, (coarse, fine), 1)
+    shares = table / table.sum(axis=1, keepdims=True).clip(1)
+    return int(((shares > _PART).sum(axis=1) > 1).sum())
+
+
+def _warn(chosen: int, strength: float, upper: int) -> None:
+    """Warn if the chosen number is doubtful, and say what to do."""
     doubts = []
     if chosen == upper:
-        doubts.append(f"it is the largest candidate, raise `max_clusters` above {upper}")
+        doubts.append(f"it is the largest number tried; raise `max_clusters` above {upper}")
     if strength < _WEAK:
-        doubts.append(f"no eigengap is clear (strength {strength:.2f}), check `eta`")
-    if chosen == 2 and length[0] <= length[1]:
-        doubts.append("a single cluster would have a shorter code")
+        doubts.append("no number stands out; if you know about how many there are, say so")
     if doubts:
         message = f"n_clusters='auto' chose {chosen}, but " + "; ".join(doubts)
         warnings.warn(message, UnbendWarning, stacklevel=3)

@@ -23,6 +23,9 @@ LABEL_METHODS = ("dense", "blocks", "landmarks")
 # about twenty passes over n² entries, a minute or two for 20,000 samples.
 _DENSE_UP_TO = 10_000
 _BLOCKS_UP_TO = 20_000
+# Samples times clusters: an eigenvector of each cluster takes about twenty passes over n² entries,
+# two minutes of a core for 10,000 samples in 200 clusters.
+_LANDMARKS_FROM = 1_000_000
 
 # More representatives than this make prediction slower, not better.
 _MAX_REPRESENTATIVES = 2048
@@ -42,10 +45,12 @@ class Settings:
     progress: Progress = silent
 
 
-def choose_method(method: str, n: int) -> str:
-    """Resolve ``"auto"`` by the number of samples."""
+def choose_method(method: str, n: int, k: int = 1) -> str:
+    """Resolve ``"auto"`` by the number of samples and of clusters."""
     if method != "auto":
         return method
+    if n * k >= _LANDMARKS_FROM:
+        return "landmarks"
     if n <= _DENSE_UP_TO:
         return "dense"
     return "blocks" if n <= _BLOCKS_UP_TO else "landmarks"

@@ -21,7 +21,8 @@ _SHOWN = 10  # sizes in the sentence
 def first_look(samples: Tensor, k: int, metric: str) -> str | None:
     """One sentence about the sizes of k groups: spectral clustering of the neighbours of a pilot.
 
-    None where the samples are too few or fall into more pieces than that. No later result depends on it.
+    None where the samples are too few or their graph has more pieces. No later result depends on
+    it.
     """
     order = torch.randperm(len(samples), generator=torch.Generator().manual_seed(0))[:_PILOT]
     if k < 2 or len(order) < _PER_CLUSTER * k:

@@ -1,4 +1,4 @@
-"""A tree of clusters: greedily merge the pair that increases the coding length least."""
+"""Trees of clusters: which pair to merge next, by Ward's rule or by coding length."""
 
 from __future__ import annotations
 
@@ -10,7 +10,67 @@ from torch import Tensor
 from unbend.labels.kernel import row_blocks
 from unbend.labels.subspaces import coding_lengths
 
-__all__ = ["cut_tree", "merge_clusters"]
+__all__ = ["cut_tree", "merge_clusters", "ward_tree"]
+
+
+def ward_tree(rows: Tensor, labels: Tensor, k: int) -> NDArray[np.float64]:
+    r"""Merge k clusters of rows by Ward's rule, the nearest and the smallest first.
+
+    Each step merges the pair that increases the squared distances to the cluster means least,
+    by :math:`\frac{m_a m_b}{m_a + m_b} ‖μ_a - μ_b‖²`. A cluster of one sample costs at most its
+    own squared distance, so tiny clusters are absorbed before large ones are merged.
+
+    Parameters
+    ----------
+    rows : Tensor of shape (n, d)
+        Features in which like clusters are near each other: those of stage 1. Stage 2 makes all
+        clusters orthogonal, whether they are alike or not.
+    labels : Tensor of shape (n,)
+        Clusters 0 … k − 1. An empty one is merged first.
+
+    Returns
+    -------
+    ndarray of shape (k - 1, 4)
+        A SciPy linkage: the two clusters merged, the height, the number of leaf clusters. The
+        height is the increase per sample, (for unit rows) a share of their variance.
+
+    Examples
+    --------
+    >>> rows = torch.tensor([[0.0], [0.1], [1.0], [1.2], [9.0]])
+    >>> tree = ward_tree(rows, torch.tensor([0, 0, 1, 1, 2]), 3)
+    >>> tree[:, :2].tolist(), tree[0, 2].round(3)
+    ([[0.0, 1.0], [2.0, 3.0]], np.float64(0.22))
+    """
+    labels = labels.cpu()
+    counts = torch.bincount(labels, minlength=k).double().numpy()
+    sums = torch.zeros(k, rows.shape[1], dtype=rows.dtype).index_add_(0, labels, rows.cpu())
+    means = sums.double().numpy() / np.maximum(counts, 1)[:, None]
+    total, node = counts.sum(), np.arange(k)
+    leaves, tree = np.ones(k), np.empty((max(0, k - 1), 4))
+    cost = _ward_costs(means, counts)
+    for step in range(k - 1):
+        a, b = divmod(int(cost.argmin()), k)
+        height = float(cost[a, b]) / total
+        size = counts[a] + counts[b]
+        means[a] = (counts[a] * means[a] + counts[b] * means[b]) / max(size, 1)
+        counts[a], leaves[a] = size, leaves[a] + leaves[b]
+        tree[step] = [*sorted((node[a], node[b])), height, leaves[a]]
+        node[a] = k + step
+        cost[b], cost[:, b] = np.inf, np.inf
+        new = size * counts / np.maximum(size + counts, 1) * np.square(means - means[a]).sum(1)
+        new[~np.isfinite(cost[a])] = np.inf
+        cost[a], cost[:, a] = new, new
+    return tree
+
+
+def _ward_costs(means: NDArray[np.float64], counts: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The cost of merging each pair, infinite on the diagonal."""
+    lengths = np.square(means).sum(1)
+    distance = np.maximum(lengths[:, None] + lengths - 2 * means @ means.T, 0)
+    both = counts[:, None] + counts
+    cost: NDArray[np.float64] = np.outer(counts, counts) / np.maximum(both, 1) * distance
+    np.fill_diagonal(cost, np.inf)
+    return cost
 
 
 # A cluster is compared with this many others, those with the most similar second moments, and
@@ -20,6 +80,9 @@ _PARTNERS = 16
 
 def merge_clusters(moments: Tensor, counts: Tensor, eps_sq: float) -> NDArray[np.float64]:
     """Merge clusters greedily by the increase of the coding length.
+
+    It joins surplus blocks of one subspace (``join="codes"``). It is not the tree of the model:
+    with few samples a cluster, the price of a subspace merges large clusters first.
 
     Parameters
     ----------

@@ -16,9 +16,9 @@ from unbend.knobs import JOINTS
 from unbend.labels.assign import canonical
 from unbend.labels.assign import join as join_by_ward
 from unbend.labels.check import check_choices, check_positive, unit_rows
-from unbend.labels.choose import choose_n_clusters
+from unbend.labels.choose import Space, choose_n_clusters
 from unbend.labels.embedding import LABEL_METHODS, Embedding, Settings, choose_method, embed_codes
-from unbend.labels.hierarchy import cut_tree, merge_clusters
+from unbend.labels.hierarchy import cut_tree, merge_clusters, ward_tree
 from unbend.labels.model import OUTLIER_QUANTILES, LabelModel
 from unbend.labels.prediction import Representatives
 from unbend.labels.selection import ModelSelection
@@ -32,6 +32,9 @@ _SCORED = 10_000
 # Thresholds of _may_have_more.
 _STILL_LARGE = 0.5
 _SAMPLES_PER_BLOCK = 20
+# With more clusters than this, blocks are merged by coding length only where they have as many
+# samples as dimensions. With fewer samples the coding length is mostly the price of subspaces.
+_MANY = 50
 
 
 def label_codes(
@@ -43,6 +46,7 @@ def label_codes(
     eps_sq: float = 0.1,
     method: str = "auto",
     seed: int = 0,
+    min_clusters: int | None = None,
     max_clusters: int | None = None,
     n_landmarks: int | None = None,
     tol: float = 1e-4,
@@ -69,9 +73,8 @@ def label_codes(
     C : Tensor or ndarray of shape (n, d)
         Codes: the cluster head's output, rows on the unit sphere.
     Z : Tensor or ndarray of shape (n, d')
-        Features: the feature head's output, rows on the unit sphere. Used for the merge tree,
-        the outlier score and the number of clusters. They affect the labels only if
-        ``join="codes"`` merges blocks by coding length.
+        Features: the feature head's output, rows on the unit sphere. Used for the outlier score.
+        They affect the labels only if ``join="codes"`` merges blocks by coding length.
     n_clusters : int or "auto"
         Number of clusters, or let :func:`~unbend.labels.choose.choose_n_clusters` decide.
     eta : float
@@ -82,11 +85,12 @@ def label_codes(
         ``"dense"`` stores Γ; exact, for up to about 10,000 samples. ``"blocks"`` recomputes Γ
         from C at every product; exact, memory O(n (d + k)), time O(n²). ``"landmarks"``
         clusters representatives; time and memory are linear in n. ``"auto"`` uses the first up
-        to 10,000 samples, the second up to 20,000, the third above.
+        to 10,000 samples, the second up to 20,000, the third above, and for many clusters: from
+        a million samples times clusters.
     seed : int
         Seed of everything random; no global random state is used.
-    max_clusters : int, optional
-        Largest number considered by ``"auto"``.
+    min_clusters, max_clusters : int, optional
+        Smallest and largest number considered by ``"auto"``.
     n_landmarks : int, optional
         Number of landmarks for ``"landmarks"``; by default 1024 or five per cluster,
         whichever is more.
@@ -101,7 +105,8 @@ def label_codes(
         rule in the features of stage 1. Stage 2 makes blocks orthogonal, so their distances no
         longer tell which belong together; the features of stage 1 still do.
     before : Tensor or ndarray of shape (n, w), optional
-        For ``"stage1"``: the features at the end of stage 1, rows on the unit sphere.
+        The features at the end of stage 1, rows on the unit sphere. The merge tree follows their
+        likeness, by default that of Z; ``join="stage1"`` needs them.
     progress : callable
         Receives :class:`~unbend.progress.Tick`.
 
@@ -123,15 +128,16 @@ def label_codes(
     check_choices(len(C), len(Z), n_clusters, method, LABEL_METHODS, max_clusters, n_landmarks)
     start = _features_before(join, before, len(C))
     settings = Settings(eta, eps_sq, absolute, tol, int(seed), n_landmarks, progress)
-    selection = _select(C, Z, max_clusters, settings) if n_clusters == "auto" else None
+    selection = _select(C, min_clusters, max_clusters, settings) if n_clusters == "auto" else None
     k = int(n_clusters) if selection is None else selection.chosen
-    method = choose_method(method, len(C))
+    method = choose_method(method, len(C), k)
     found = embed_codes(method, C, k, settings)
     if join == "none" or selection is not None:
         cut = Cut(found, *found.cut(k), k)
     else:
-        cut = join_blocks(found, method, C, Z, start, k, settings)
-    model = finish(cut, C, Z, k, method, settings)
+        near = start if join == "stage1" else None
+        cut = join_blocks(found, method, C, Z, near, k, settings)
+    model = finish(cut, C, Z, k, method, settings, start)
     return replace(model, selection=selection)
 
 
@@ -160,13 +166,25 @@ def join_blocks(
         finer = embed_codes(method, C, twice, settings)
         n_blocks = max(k, int((finer.values[:twice] > _STILL_LARGE).sum()))
         found = finer if n_blocks > k else found
-    if k < n_blocks and (start is not None or n_blocks >= 3 * k // 2):
+    enough = k <= _MANY or len(C) >= Z.shape[1] * twice
+    if k < n_blocks and (start is not None or (n_blocks >= 3 * k // 2 and enough)):
         return Cut(found, *_join_surplus(found, twice, C, Z, start, k, settings.eps_sq), twice)
     return Cut(found, *found.cut(k, n_blocks), n_blocks)
 
 
-def finish(cut: Cut, C: Tensor, Z: Tensor, k: int, method: str, settings: Settings) -> LabelModel:
-    """Assign each sample to its most probable cluster and build the model."""
+def finish(
+    cut: Cut,
+    C: Tensor,
+    Z: Tensor,
+    k: int,
+    method: str,
+    settings: Settings,
+    before: Tensor | None = None,
+) -> LabelModel:
+    """Assign each sample to its most probable cluster and build the model.
+
+    ``before`` are the features of stage 1 for the merge tree, by default Z.
+    """
     reps, labels = classify(cut.representatives, C, settings.progress)
     changed = None if cut.labels is None else float((labels != cut.labels).double().mean())
     reps, labels = _renumber(reps, labels)
@@ -176,7 +194,7 @@ def finish(cut: Cut, C: Tensor, Z: Tensor, k: int, method: str, settings: Settin
         n_clusters=k,
         eigenvalues=cut.found.values.cpu().numpy().astype(np.float64),
         method=method,
-        merge_tree=merge_clusters(subspaces.moments, subspaces.counts, settings.eps_sq),
+        merge_tree=ward_tree(Z if before is None else before, labels, k),
         representatives=reps,
         subspaces=subspaces,
         outlier_quantiles=_outlier_quantiles(subspaces, Z, settings.seed),
@@ -188,21 +206,17 @@ def finish(cut: Cut, C: Tensor, Z: Tensor, k: int, method: str, settings: Settin
 def _features_before(
     join: str, before: Tensor | NDArray[np.floating] | None, n: int
 ) -> Tensor | None:
-    """The checked features of stage 1 for ``join="stage1"``, otherwise None."""
+    """The checked features of stage 1; ``join="stage1"`` needs them."""
     ways = [way for way in JOINTS if way != "auto"]  # see unbend.labels.candidates
     if join not in ways:
         raise ValueError(f"`join` must be one of {', '.join(ways)}, got {join!r}; try 'codes'")
-    if join != "stage1":
-        if before is not None:
-            raise ValueError(
-                f"`before` is not used with join={join!r}; leave it out, or use join='stage1'"
-            )
+    if before is None and join != "stage1":
         return None
     if before is None or len(before) != n:
         found = "None" if before is None else f"{len(before)} rows"
         raise ValueError(
-            f"`before` must be the features of all {n} samples after stage 1 for join='stage1', "
-            f"got {found}; pass them, or use join='codes'"
+            f"`before` must be the features of all {n} samples after stage 1, got {found}; pass "
+            "them, or leave it out and use join='codes'"
         )
     return unit_rows("before", before, "label_codes")
 
@@ -257,15 +271,19 @@ def _join_surplus(
     return merged, None if spectral is None else groups[spectral]
 
 
-def _select(C: Tensor, Z: Tensor, max_clusters: int | None, s: Settings) -> ModelSelection:
+def _select(
+    C: Tensor, min_clusters: int | None, max_clusters: int | None, s: Settings
+) -> ModelSelection:
+    # A heavy ridge ranks neighbours by |cᵀc'|, which is what ``absolute`` asks for.
+    space = Space(C, "ridge:1000" if s.absolute else "euclidean")
     return choose_n_clusters(
+        [space],
         C,
-        Z,
         eta=s.eta,
         eps_sq=s.eps_sq,
         absolute=s.absolute,
         tol=s.tol,
-        seed=s.seed,
+        min_clusters=min_clusters,
         max_clusters=max_clusters,
         progress=s.progress,
     )

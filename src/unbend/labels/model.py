@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from unbend.labels.check import check_width, unit_rows
+from unbend.labels.confidence import cool
 from unbend.labels.hierarchy import cut_tree
 from unbend.labels.prediction import Representatives
 from unbend.labels.selection import ModelSelection
@@ -35,7 +36,7 @@ class LabelModel:
     method : str
         ``"dense"``, ``"blocks"`` or ``"landmarks"``.
     merge_tree : ndarray of shape (n_clusters - 1, 4)
-        A SciPy linkage of the clusters, see :func:`~unbend.labels.merge_clusters`.
+        A SciPy linkage of the clusters, see :func:`~unbend.labels.ward_tree`.
     representatives : Representatives
         Codes and potentials for :meth:`predict_proba`.
     subspaces : Subspaces
@@ -53,6 +54,8 @@ class LabelModel:
     candidates : tuple of dict
         The labellings that :func:`~unbend.labels.choose_labelling` compared, the chosen one
         first; empty if there was only one.
+    temperature : float
+        Of :meth:`predict_proba`, see :mod:`unbend.labels.confidence`; 1 leaves Γ as it is.
     """
 
     labels: NDArray[np.int64]
@@ -67,6 +70,7 @@ class LabelModel:
     selection: ModelSelection | None = None
     n_blocks: int | None = None
     candidates: tuple[dict[str, Any], ...] = ()
+    temperature: float = 1.0
 
     def predict_proba(self, C_new: Tensor | NDArray[np.floating]) -> NDArray[np.float64]:
         """Probability of each cluster, shape (m, n_clusters), for new codes of shape (m, d)."""
@@ -76,7 +80,7 @@ class LabelModel:
             out[rows] = p.cpu().numpy()
         # Sums are one up to rounding in the kernel's dtype. Make them one in float64.
         out /= out.sum(1, keepdims=True)
-        return out
+        return cool(out, self.temperature)
 
     def predict(self, C_new: Tensor | NDArray[np.floating]) -> NDArray[np.int64]:
         """Most probable cluster of new codes: the arg max of :meth:`predict_proba`."""
@@ -126,6 +130,7 @@ class LabelModel:
             "n_blocks": self.n_blocks,
             "selection": None if self.selection is None else asdict(self.selection),
             "candidates": list(self.candidates),
+            "temperature": self.temperature,
         }
         return {name: t.contiguous() for name, t in tensors.items()}, meta
 
@@ -154,6 +159,7 @@ class LabelModel:
             selection=None if selection is None else ModelSelection.from_dict(selection),
             n_blocks=meta.get("n_blocks"),
             candidates=tuple(dict(row) for row in meta.get("candidates", ())),
+            temperature=float(meta.get("temperature", 1.0)),
         )
 
     def _codes(self, C_new: Tensor | NDArray[np.floating]) -> Tensor:
@@ -174,6 +180,7 @@ def _check_state(tensors: dict[str, Tensor], meta: dict[str, Any], k: int) -> No
         "merge_tree": tensors["merge_tree"].shape == (max(0, k - 1), 4),
         "eta": _is_positive(meta["eta"]),
         "eps_sq": _is_positive(meta["eps_sq"]),
+        "temperature": _is_positive(meta.get("temperature", 1.0)),
         "codes": d >= 1 and tensors["codes"].is_floating_point(),
     }
     for name, good in fits.items():

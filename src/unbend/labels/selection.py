@@ -16,29 +16,40 @@ class ModelSelection:
     ----------
     k : list of int
         Candidates.
-    eigenvalue : list of float
-        λ_k of Γ.
     gap : list of float
-        (λ_k − λ_{k+1}) relative to the height of λ_k above the bulk of the spectrum.
-    coding_length : list of float
-        Σ_q L_q of the clustering into k, nats per sample.
-    stability : list of float
-        Mean adjusted Rand index between clusterings of resampled data.
+        Relative gap after the k-th eigenvalue of the neighbour graphs, from 0 to 1.
+    drop : list of float
+        Relative drop after the k-th eigenvalue of Γ at the η that belongs to k.
+    eta : list of float
+        That η.
+    strength : list of float or None
+        What speaks for k altogether, see :func:`~unbend.labels.choose_n_clusters`, for the numbers
+        that were looked at; None for the others.
+    stability : list of float or None
+        Mean adjusted Rand index between clusters of a sample and of its halves.
+    explained : list of float or None
+        Share of the coding rate that these clusters explain.
     chosen : int
         The number of clusters.
     interval : (int, int)
         Smallest and largest number of clusters that the evidence leaves open.
+    candidates : list of dict
+        Up to three numbers, the chosen one first, each with ``k``, a sentence ``text``, its
+        ``strength`` beside that of the chosen one, and the ``sizes`` of its clusters as shares.
     reason : str
-        One sentence: which part of the rule decided.
+        The sentence of the chosen number.
     """
 
     k: list[int]
-    eigenvalue: list[float]
     gap: list[float]
-    coding_length: list[float]
-    stability: list[float]
+    drop: list[float]
+    eta: list[float]
+    strength: list[float | None]
+    stability: list[float | None]
+    explained: list[float | None]
     chosen: int
     interval: tuple[int, int]
+    candidates: list[dict[str, Any]]
     reason: str
 
     @classmethod
@@ -47,16 +58,16 @@ class ModelSelection:
         low, high = values["interval"]
         return cls(**{**values, "interval": (int(low), int(high))})
 
-    def rows(self) -> list[dict[str, float]]:
+    def rows(self) -> list[dict[str, Any]]:
         """The table as one dictionary per candidate."""
-        columns = ("k", "eigenvalue", "gap", "coding_length", "stability")
+        columns = ("k", "gap", "drop", "eta", "strength", "stability", "explained")
         return [
             dict(zip(columns, row, strict=True))
             for row in zip(*(getattr(self, name) for name in columns), strict=True)
         ]
 
     def plot(self, ax: Any = None) -> Any:
-        """Draw eigenvalues, coding length and stability over k; returns the axes.
+        """Draw gap, strength and stability over k; returns the axes.
 
         Parameters
         ----------
@@ -69,12 +80,16 @@ class ModelSelection:
             raise ImportError("plotting needs matplotlib; pip install unbend[plot]") from error
         if ax is None:
             ax = plt.subplots(figsize=(7, 3.5), layout="constrained")[1]
-        ax.plot(self.k, self.eigenvalue, "o-", ms=3, color="C0", label="eigenvalue of Γ")
-        ax.plot(self.k, self.stability, "s-", ms=3, color="C2", label="stability (ARI)")
-        ax.set(xlabel="number of clusters k", ylim=(0, 1.05))
+        ax.plot(self.k, self.gap, "o-", ms=3, color="C0", label="gap of the graphs")
+        looked = [i for i, value in enumerate(self.strength) if value is not None]
+        ks = [self.k[i] for i in looked]
+        steady = [self.stability[i] for i in looked]
+        ax.plot(ks, steady, "s", ms=4, color="C2", label="stability (ARI)")
         other = ax.twinx()
-        other.plot(self.k, self.coding_length, "^-", ms=3, color="C1", label="coding length")
-        other.set_ylabel("coding length (nats per sample)")
+        strength = [self.strength[i] for i in looked]
+        other.plot(ks, strength, "^", ms=4, color="C1", label="strength")
+        other.set_ylabel("strength")
+        ax.set(xlabel="number of clusters k", ylim=(0, 1.05))
         ax.axvspan(self.interval[0] - 0.5, self.interval[1] + 0.5, color="0.9", zorder=0)
         ax.axvline(self.chosen, color="0.4", ls="--", label=f"chosen: {self.chosen}")
         handles = ax.get_legend_handles_labels()[0] + other.get_legend_handles_labels()[0]

@@ -12,6 +12,7 @@ from unbend.metrics.geometry import (
     similarity_blocks,
 )
 from unbend.metrics.neighbors import knn_accuracy
+from unbend.metrics.reliability import reliability
 from unbend.metrics.scores import Scores, chance_scores, clustering_accuracy, clustering_scores
 
 __all__ = [
@@ -24,5 +25,6 @@ __all__ = [
     "knn_accuracy",
     "largest_subspace_cosine",
     "numerical_rank",
+    "reliability",
     "similarity_blocks",
 ]

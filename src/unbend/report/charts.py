@@ -11,6 +11,7 @@ from typing import Any
 
 __all__ = [
     "choice_charts",
+    "reliability_chart",
     "line_chart",
     "rank_chart",
     "rate_chart",
@@ -119,23 +120,48 @@ def spectrum_chart(spectrum: dict[str, Any]) -> dict[str, Any]:
 
 
 def choice_charts(choice: dict[str, Any]) -> list[dict[str, Any]]:
-    """Gap, stability and coding length over k."""
+    """Gap and stability, and the strength of every number of clusters."""
     rows = choice["rows"]
     ks = [row["k"] for row in rows]
     marks = [(choice["chosen"], f"k = {choice['chosen']}")]
 
-    def line(key: str, name: str, style: str) -> Series:
-        return {"name": name, "style": style, "x": ks, "y": [row[key] for row in rows]}
+    def line(key: str, name: str, style: str, dots: bool = False) -> Series:
+        y = [row[key] for row in rows]
+        return {"name": name, "style": style, "x": ks, "y": y, "dots": dots}
 
-    strength = [line("gap", "relative gap", "a"), line("stability", "stability", "b")]
-    length = [line("coding_length", "coding length, nats per sample", "c")]
+    evidence = [
+        line("gap", "gap of the graphs", "a"),
+        line("stability", "stability of the strongest", "b", dots=True),
+    ]
     options: dict[str, Any] = {"x_label": "number of clusters", "marks": marks, "whole_x": True}
     return [
-        line_chart(strength, label="Gap and stability over the number of clusters", **options),
+        line_chart(evidence, label="Gap and stability over the number of clusters", **options),
         line_chart(
-            length, label="Coding length over the number of clusters", zero=False, **options
+            [line("strength", "strength of the numbers looked at", "c", dots=True)],
+            label="Strength over the number of clusters",
+            **options,
         ),
     ]
+
+
+def reliability_chart(found: dict[str, Any]) -> dict[str, Any]:
+    """Purity over confidence, and the diagonal where both are equal."""
+    bins = found["bins"]
+    x = [row["confidence"] for row in bins]
+    return line_chart(
+        [
+            {"name": "as it should be", "style": "b", "x": [0.0, 1.0], "y": [0.0, 1.0]},
+            {
+                "name": "purity",
+                "style": "a",
+                "x": x,
+                "y": [row["purity"] for row in bins],
+                "dots": True,
+            },
+        ],
+        label=f"Purity over confidence; expected calibration error {found['ece']:.3f}",
+        x_label="confidence",
+    )
 
 
 def rate_chart(history: Sequence[dict[str, Any]]) -> dict[str, Any]:

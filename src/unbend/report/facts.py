@@ -15,7 +15,7 @@ from unbend.labels import ModelSelection
 from unbend.report.sprites import make_thumbnails
 from unbend.samples import NeighborChoice
 
-__all__ = ["Facts", "calibration_of", "facts_of_model"]
+__all__ = ["Facts", "calibration_of", "facts_of_model", "without_noise"]
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class Facts:
     probability, outlier_score : ndarray of shape (n,), optional
         Probability of the assigned cluster; distance from every cluster's subspace.
     outlier_threshold : float, optional
-        Samples with a higher score are called outliers.
+        Samples with a higher score are called outliers: one in a hundred fresh ones.
     features : ndarray of shape (n, d), optional
         Z, on the unit sphere.
     eigenvalues, merge_tree : ndarray, optional
@@ -51,8 +51,8 @@ class Facts:
     classes : sequence of str, optional
         Names of the true labels.
     about : dict
-        ``title, data, split, kind, encoder, n_trained, seed, seconds, version, settings``, all
-        optional.
+        ``title, data, split, kind, encoder, n_trained, n_noise, seed, seconds, version,
+        settings``, all optional.
     broken : list of (str, str)
         Files that were skipped, and why.
     warnings : list of str
@@ -101,6 +101,27 @@ class Facts:
         """k, including clusters without members."""
         tree = 0 if self.merge_tree is None else len(self.merge_tree) + 1
         return max(int(self.labels.max()) + 1, tree)
+
+
+def without_noise(fields: dict[str, Any]) -> dict[str, Any]:
+    """Fields of :class:`Facts` without the samples whose label is -1, which are in no cluster.
+
+    ``about["n_noise"]`` says how many there were.
+    """
+    kept = np.asarray(fields["labels"]) >= 0
+    if kept.all():
+        return fields
+    fields = dict(fields)
+    for name in ("labels", "probability", "outlier_score", "features", "y"):
+        if fields.get(name) is not None:
+            fields[name] = np.asarray(fields[name])[kept]
+    fields["names"] = [fields["names"][i] for i in np.flatnonzero(kept)]
+    index = fields.get("thumbnail_index")
+    if index is not None:
+        fields["thumbnails"] = fields["thumbnails"][kept[index]]
+        fields["thumbnail_index"] = (np.cumsum(kept) - 1)[index[kept[index]]]
+    fields["about"] = {**fields.get("about", {}), "n_noise": int((~kept).sum())}
+    return fields
 
 
 def _check_thumbnails(thumbnails: NDArray[Any], index: NDArray[Any], n: int) -> None:
@@ -170,23 +191,24 @@ def facts_of_model(
         "kind": "images" if pictures is not None else "vectors",
     }
     known |= {"seed": int(seed)} if isinstance(seed, (int, np.integer)) else {}
-    return Facts(
-        labels=model.labels_,
-        names=[str(i) for i in range(shape[0])] if names is None else names,
-        probability=found.probabilities.max(axis=1),
-        outlier_score=found.outlier_score,
-        outlier_threshold=model.outlier_threshold_,
-        features=found.Z,
-        eigenvalues=model.eigenvalues_,
-        merge_tree=model.merge_tree_,
-        selection=model.model_selection_,
-        calibration=calibration_of(model.config_, model.neighbors_, model.labelling_),
-        history=model.history_,
-        thumbnails=thumbnails,
-        thumbnail_index=index,
-        y=None if y is None else np.asarray(y),
-        classes=classes,
-        about={**known, "settings": model.config_.to_dict(), **about},
-        broken=broken,
-        warnings=warnings,
-    )
+    fields: dict[str, Any] = {
+        "labels": model.labels_,
+        "names": [str(i) for i in range(shape[0])] if names is None else names,
+        "probability": found.probabilities.max(axis=1),
+        "outlier_score": found.outlier_score,
+        "outlier_threshold": model.outlier_threshold_,
+        "features": found.Z,
+        "eigenvalues": model.eigenvalues_,
+        "merge_tree": model.merge_tree_,
+        "selection": model.model_selection_,
+        "calibration": calibration_of(model.config_, model.neighbors_, model.labelling_),
+        "history": model.history_,
+        "thumbnails": thumbnails,
+        "thumbnail_index": index,
+        "y": None if y is None else np.asarray(y),
+        "classes": classes,
+        "about": {**known, "settings": model.config_.to_dict(), **about},
+        "broken": broken,
+        "warnings": warnings,
+    }
+    return Facts(**without_noise(fields))

@@ -58,6 +58,7 @@ def render(summary: dict[str, Any]) -> str:
         else None,
         tree=charts.tree_chart(summary["tree"]) if summary["tree"] else None,
         table=_table(summary["truth"]),
+        trust=summary["reliability"] and charts.reliability_chart(summary["reliability"]),
     )
 
 
@@ -212,6 +213,8 @@ def _facts(summary: dict[str, Any]) -> list[str]:
     ]
     if about.get("encoder"):
         found.append(f"encoder {about['encoder']}")
+    if about.get("n_noise"):
+        found.append(f"{about['n_noise']:,} outliers labelled -1, left out below")
     if about.get("n_trained") is not None and about["n_trained"] < summary["n"]:
         found.append(f"trained on {about['n_trained']:,} of them")
     if about.get("seconds") is not None:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from unbend.config import Config
 from unbend.labels import LabelModel
-from unbend.report.facts import Facts, calibration_of
+from unbend.report.facts import Facts, calibration_of, without_noise
 from unbend.report.truth import truth_from_metrics
 from unbend.runs import LabelRows, read_json, read_labels, read_model
 from unbend.runs.labels import check_clusters, needs_quote
@@ -52,7 +52,7 @@ def facts_of_run(path: str | Path, **given: Any) -> Facts:
     config = _json(path / "config.json")
     about = _about(path, manifest, metrics, config, fields["thumbnails"] is not None)
     about |= given.pop("about", {})
-    return Facts(**{**fields, "about": about, **given})
+    return Facts(**without_noise({**fields, "about": about, **given}))
 
 
 def _labels(path: Path) -> LabelRows:
@@ -126,13 +126,14 @@ def _model(path: Path) -> dict[str, Any]:
         config = Config.from_dict(values["config"])
         chosen = values.get("neighbors", {"metric": config.views.metric, "scores": {}})
         neighbors = NeighborChoice.from_dict(chosen)
+        threshold = float(values["surroundings"]["quantiles"]["0.99"])
     except (KeyError, TypeError, AttributeError) as error:
         raise ValueError(f"{str(path)!r} is not a model of this version: {error}") from error
     return {
         "eigenvalues": model.eigenvalues,
         "merge_tree": model.merge_tree,
         "selection": model.selection,
-        "outlier_threshold": model.outlier_threshold,
+        "outlier_threshold": threshold,
         "calibration": calibration_of(config, neighbors, model.candidates),
     }
 

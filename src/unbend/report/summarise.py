@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unbend.estimator import MLC
-from unbend.metrics import numerical_rank
+from unbend.metrics import numerical_rank, reliability
 from unbend.report.facts import Facts, facts_of_model
 from unbend.report.map2d import lay_out, sample_by_cluster
 from unbend.report.principal import principal_components
@@ -56,7 +56,7 @@ def summarise(
             Counts, and the mean probability of the assigned cluster.
         ``choice``
             How k was chosen: ``how`` ("given" or "auto"), ``text``, and for "auto" ``interval``,
-            ``rows`` (k, eigenvalue, gap, coding_length, stability).
+            ``rows`` and ``candidates``, see :class:`~unbend.labels.ModelSelection`.
         ``calibration``
             What was chosen from the data, see :func:`~unbend.report.facts.calibration_of`, or None.
         ``samples``
@@ -81,6 +81,8 @@ def summarise(
             The linkage as lists, or None.
         ``truth``
             See :func:`compare_with_truth`, or None.
+        ``reliability``
+            See :func:`reliability`, or None without true labels.
         ``broken, n_broken, warnings``
         ``thumbnails``
             uint8 (m, h, w, 3) or None; ``n_thumbnails`` of all samples had one.
@@ -139,6 +141,7 @@ class _Summary:
             "n_outliers": sum(c["n_outliers"] or 0 for c in clusters),
             "tree": None if facts.merge_tree is None else facts.merge_tree.tolist(),
             "truth": truth,
+            "reliability": self._reliability(),
             "broken": [{"path": str(p), "reason": str(r)} for p, r in facts.broken[:200]],
             "n_broken": len(facts.broken),
             "warnings": [str(w) for w in facts.warnings],
@@ -303,6 +306,12 @@ class _Summary:
             return compare_with_truth(facts.y, facts.labels, classes=facts.classes, split=split)
         return None if facts.truth is None else dict(facts.truth)
 
+    def _reliability(self) -> dict[str, Any] | None:
+        facts = self.facts
+        if facts.y is None or facts.probability is None:
+            return None
+        return reliability(facts.y, facts.labels, facts.probability)
+
 
 def _split(labels: NDArray[np.int64], k: int) -> list[NDArray[np.int64]]:
     order = np.argsort(labels, kind="stable")
@@ -345,6 +354,7 @@ def _choice(facts: Facts, k: int) -> dict[str, Any]:
         "text": f"the number of clusters was found: {selection.reason}{span}",
         "interval": [low, high],
         "rows": selection.rows(),
+        "candidates": selection.candidates,
         "chosen": k,
     }
 

@@ -176,9 +176,12 @@ def read_labels(path: str | Path) -> LabelRows:
 
 
 def check_clusters(labels: NDArray[np.int64]) -> None:
-    """Raise a ValueError for a cluster number below 0 or not below the number of samples."""
-    if len(labels) and not 0 <= int(labels.min()) <= int(labels.max()) < len(labels):
-        wrong = int(labels.min()) if labels.min() < 0 else int(labels.max())
+    """Raise a ValueError for a cluster number below -1 or not below the number of samples.
+
+    -1 is the label of outliers.
+    """
+    if len(labels) and not -1 <= int(labels.min()) <= int(labels.max()) < len(labels):
+        wrong = int(labels.min()) if labels.min() < -1 else int(labels.max())
         raise ValueError(f"cluster {wrong} of {len(labels)} samples")
 
 

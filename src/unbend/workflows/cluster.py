@@ -81,6 +81,9 @@ def cluster(
     *,
     out: str | Path | None = None,
     n_clusters: int | str = "auto",
+    min_clusters: int | None = None,
+    max_clusters: int | None = None,
+    noise: bool = False,
     labels: str | None = None,
     encoder: str = "auto",
     image_size: int | None = None,
@@ -109,6 +112,10 @@ def cluster(
     out : path, optional
         Run directory, by default ``runs/NAME``.
     n_clusters : int or "auto"
+    min_clusters, max_clusters : int, optional
+        Bounds for ``"auto"``.
+    noise : bool
+        Give outliers the label -1.
     labels : str, optional
         True labels for scoring: a column, a file, or ``"folders"``. They are read only after
         the clustering.
@@ -145,8 +152,14 @@ def cluster(
     run = RunDirectory(
         out or default_out(input), overwrite=overwrite and leads, resume=resume or not leads
     )
+    if n_clusters != "auto" and (min_clusters or max_clusters):
+        given = "--min-clusters" if min_clusters else "--max-clusters"
+        raise ValueError(f"{given} is for -k auto, got -k {n_clusters}; leave one of them out")
     model = MLC(
         n_clusters,
+        min_clusters=min_clusters,
+        max_clusters=max_clusters,
+        outliers="label" if noise else "score",
         preset=preset,
         budget=budget,
         settings=settings or None,
@@ -175,6 +188,8 @@ def cluster(
         rows = _rows_to_train_on(train_on, inputs.n_samples, seed)
         job = _Job(run, model, inputs, rows, log, progress)
         identity = job.identity(n_clusters, encoder, image_size, preset, seed, precision, settings)
+        extra = {"min_clusters": min_clusters, "max_clusters": max_clusters, "noise": noise}
+        identity |= {name: value for name, value in extra.items() if value}
         if resume and run.finished:
             return _found(run, identity, start)
         return job.work(identity, str(input), compare=compare, report=report, start=start)
@@ -324,7 +339,16 @@ class _Job:
                 f"labels by {best['labelling']}, kept of {len(model.labelling_)} labellings: it "
                 f"explains {best['explained']:.1%} of the coding rate"
             )
-        return "; ".join(parts)
+        text = "; ".join(parts)
+        selection = model.model_selection_
+        if selection is not None:
+            low, high = selection.interval
+            lines = [f"number of clusters: {selection.chosen}, {low} to {high} are plausible"]
+            lines += [f"  {row['text']}" for row in selection.candidates]
+            text += "\n" + "\n".join(lines)
+        if model.outliers == "label":
+            text += f"\n{int((model.labels_ < 0).sum())} outliers labelled -1"
+        return text
 
     def _meet(self) -> None:
         """Wait until the first process has prepared the directory."""
