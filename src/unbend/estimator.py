@@ -743,6 +743,11 @@ def _rebuild(tensors: dict[str, Tensor], values: dict[str, Any], backbone: nn.Mo
     surroundings = Surroundings.from_state(around, values["surroundings"])
     model._adopt(LabelModel.from_state(labels, values["labels"]), surroundings)
     model.labels_[tensors["noise"].numpy()] = -1
-    model._waiting, model.updates_ = tensors["update.waiting"], values["updates"]
-    model.n_clusters_ = max(model.n_clusters_, int(surroundings.groups.max()) + 1)
+    model._waiting, model.updates_ = tensors["update.waiting"], list(values["updates"])
+    if model._waiting.shape[1:] != surroundings.references.shape[1:]:
+        raise ValueError("the waiting samples do not fit the references")
+    added = surroundings.groups[surroundings.groups >= 0].unique().tolist()
+    if added != [*range(model.n_clusters_, model.n_clusters_ + len(added))]:
+        raise ValueError("the clusters of updates are not numbered after those of the fit")
+    model.n_clusters_ += len(added)
     return model

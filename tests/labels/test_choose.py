@@ -22,7 +22,8 @@ def table(gap: list[float], stability: dict[int, float]) -> ModelSelection:
     """The rule on gaps after k = 2, 3, … and the stability of the numbers looked at."""
     gaps = np.array(gap)
     ks = np.arange(2, len(gaps) + 2)
-    evidence = _Table(ks, gaps, np.zeros_like(gaps), np.full_like(gaps, 0.2))
+    none = np.zeros(len(ks), dtype=bool)
+    evidence = _Table(ks, gaps, np.zeros_like(gaps), np.full_like(gaps, 0.2), none)
     looks = {k: _Look(np.arange(60) % k, s, 0.3) for k, s in stability.items()}
     return decide(evidence, looks)
 
@@ -49,7 +50,7 @@ def test_an_unstable_gap_does_not_count() -> None:
 
 def test_candidates_say_what_they_split_and_join() -> None:
     gaps = np.array([0.1, 0.8, 0.1, 0.1, 0.75])
-    evidence = _Table(np.arange(2, 7), gaps, np.zeros(5), np.full(5, 0.2))
+    evidence = _Table(np.arange(2, 7), gaps, np.zeros(5), np.full(5, 0.2), gaps > 1)
     three = np.repeat(np.arange(3), 20)
     six = 2 * three + np.arange(60) % 2
     five = np.where(three < 2, six, 4)  # two of three are halved

@@ -31,6 +31,9 @@ _MOST = 60  # candidates without `max_clusters`
 _ETAS = np.exp(np.linspace(np.log(0.04), np.log(0.5), 12))
 _SHARP = 0.9  # λ_k of Γ at the η that belongs to k
 _SHORT_LIST = 8  # numbers whose clusters are looked at
+# A gap this large in the graph of the first space means separate parts, which stage 1 has not made;
+# it counts three times.
+_PARTS, _COUNTS = 0.8, 3.0
 _OPEN = 0.5  # of the greatest strength: such a number stays open
 _WEAK = 0.08  # below this strength nothing speaks for any number
 _PART = 0.2  # of a cluster: where two clusters have more of it than this, it is split
@@ -73,7 +76,9 @@ def choose_n_clusters(
     of a set of twelve groups are as clear as the twelve. The eight strongest are clustered, on the
     sample and on its halves. Their strength is multiplied by the mean adjusted Rand index between
     these clusters and by the share of the coding rate that they explain, ΔR / R. The strongest is
-    chosen. Those with at least half of its strength stay open.
+    chosen. Those with at least half of its strength stay open. Where the graph of the first space,
+    the samples, falls into k separate parts (a gap of at least 0.8), that k counts three times:
+    stage 1 may split them further, but it did not make them.
 
     Parameters
     ----------
@@ -108,6 +113,7 @@ def choose_n_clusters(
         gap=np.mean(gaps, axis=0)[lower - 2 :],
         drop=spectra.drops()[lower - 2 :],
         eta=spectra.etas_of()[lower - 2 :],
+        parts=gaps[0][lower - 2 :] >= _PARTS,
     )
     looked_at = {
         k: _look(few, k, table.eta[k - lower], absolute, tol, eps_sq) for k in table.short_list()
@@ -167,11 +173,12 @@ class _Table:
     gap: NDArray[np.float64]
     drop: NDArray[np.float64]
     eta: NDArray[np.float64]
+    parts: NDArray[np.bool_]  # whether the samples fall into k separate parts
 
     def strength(self) -> NDArray[np.float64]:
-        """(gap + drop) · ln k."""
+        """(gap + drop) · ln k, three times that for separate parts."""
         found: NDArray[np.float64] = (self.gap + self.drop) * np.log(self.k)
-        return found
+        return np.where(self.parts, _COUNTS, 1.0) * found
 
     def short_list(self) -> list[int]:
         """The strongest k, the strongest first."""

@@ -36,8 +36,9 @@ def cool(p: NDArray[np.float64], temperature: float) -> NDArray[np.float64]:
         return p
     logits = np.log(np.maximum(p, np.finfo(np.float64).tiny)) / temperature
     logits -= logits.max(axis=1, keepdims=True)
-    powers: NDArray[np.float64] = np.exp(logits)
-    return powers / powers.sum(axis=1, keepdims=True)
+    powers = np.exp(logits)
+    cooled: NDArray[np.float64] = powers / powers.sum(axis=1, keepdims=True)
+    return cooled
 
 
 def calibrate_temperature(p: NDArray[np.float64], votes: Tensor) -> float:

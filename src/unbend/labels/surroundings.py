@@ -145,7 +145,10 @@ class Surroundings:
 
     def score(self, samples: Tensor) -> NDArray[np.float64]:
         """How lonely samples are, in (0, 1); 1/2 is usual."""
-        return self._score(self.place(samples))
+        found = np.empty(len(samples))
+        for rows in row_blocks(len(samples), max(self.references.shape)):
+            found[rows] = self._score(self.place(samples[rows]))
+        return found
 
     def _score(self, placed: Tensor) -> NDArray[np.float64]:
         distance, index = self.nearest(placed)

@@ -15,6 +15,7 @@ from unbend.labels.surroundings import Surroundings
 __all__ = ["Waiting", "find_groups", "take_in"]
 
 _MOST = 4000  # samples that wait; the oldest are forgotten first
+_AT_ONCE = 5000  # the newest lonely samples, whose distances to each other are computed
 # Rows of a new group are as near to some of their own as nine of ten references are to theirs.
 _TIGHT, _SOME = 0.9, 5
 
@@ -36,6 +37,9 @@ def find_groups(around: Surroundings, placed: Tensor, least: int) -> NDArray[np.
     """
     none = np.full(len(placed), -1)
     if len(placed) < least:
+        return none
+    if len(placed) > _AT_ONCE:
+        none[-_AT_ONCE:] = find_groups(around, placed[-_AT_ONCE:], least)
         return none
     usual = max(float(torch.quantile(around.reach, _TIGHT)), 1e-9)
     finder = DBSCAN(eps=usual, min_samples=min(_SOME, least), metric="precomputed")
