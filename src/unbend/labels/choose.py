@@ -20,7 +20,7 @@ from unbend.labels.spectral import Membership
 from unbend.labels.subspaces import rate_reduction_of
 from unbend.progress import Progress, Tick, silent
 from unbend.samples import nearest_neighbors
-from unbend.samples.graph_choice import graph_spectrum
+from unbend.samples.graph import graph_spectrum
 
 __all__ = ["Space", "choose_n_clusters", "decide"]
 
@@ -196,6 +196,7 @@ class _Look(NamedTuple):
 
 def _look(C: Tensor, k: int, eta: float, absolute: bool, tol: float, eps_sq: float) -> _Look:
     """Cluster the sample and its two halves into k."""
+    from sklearn.metrics import adjusted_rand_score
 
     def labels_of(rows: Tensor) -> NDArray[np.int64]:
         membership = Membership.of_few(rows, eta, absolute, tol)

@@ -7,7 +7,6 @@ from typing import NamedTuple
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from sklearn.cluster import DBSCAN
 from torch import Tensor
 
 from unbend.labels.surroundings import Surroundings
@@ -41,6 +40,8 @@ def find_groups(around: Surroundings, placed: Tensor, least: int) -> NDArray[np.
     if len(placed) > _AT_ONCE:
         none[-_AT_ONCE:] = find_groups(around, placed[-_AT_ONCE:], least)
         return none
+    from sklearn.cluster import DBSCAN
+
     usual = max(float(torch.quantile(around.reach, _TIGHT)), 1e-9)
     finder = DBSCAN(eps=usual, min_samples=min(_SOME, least), metric="precomputed")
     found = finder.fit(around.distances(placed)).labels_
