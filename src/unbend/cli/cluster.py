@@ -25,6 +25,7 @@ __all__ = ["command"]
     "--labels", metavar="COLUMN|FILE|folders",
     help="True labels, for scoring only: a column, a file, or 'folders' for the sub-folders.",
 )  # fmt: skip
+@options.table_options
 @options.encoder_option()
 @click.option("--image-size", type=click.IntRange(min=4), help="Resize images to this side length.")
 @click.option(
@@ -46,10 +47,7 @@ __all__ = ["command"]
 @click.option(
     "--workers", type=click.IntRange(min=1), help="Number of processes that decode images."
 )
-@click.option(
-    "--max-broken", default=0.1, show_default=True, type=click.FloatRange(0, 1),
-    help="Tolerated share of unreadable images; they are listed in broken.csv.",
-)  # fmt: skip
+@options.broken_options
 @click.option("--compare", is_flag=True, help="Also score k-means and spectral clustering.")
 @click.option("--report/--no-report", default=True, help="Write report.html.")
 @click.option("--overwrite", is_flag=True, help="Replace an earlier run.")
@@ -58,14 +56,17 @@ __all__ = ["command"]
 def command(input: str, out: Path | None, quiet: bool, as_json: bool, **given: Any) -> None:
     """Cluster INPUT and write labels, model and report to a run directory.
 
-    INPUT is a folder of images, a csv or parquet list of image paths, an array (.npy, .npz,
-    .parquet, .safetensors), or a named set such as digits or cifar10:test.
+    INPUT is a folder of images or of .txt and .md files, a table (.csv, .tsv, .parquet, .feather)
+    of numbers, vectors, texts or image paths, an array (.npy, .npz, .safetensors), or a named set
+    such as digits or cifar10:test.
 
     \b
     Examples:
       unbend cluster photos/
       unbend cluster photos/ -k 12 --labels folders -o runs/photos
       unbend cluster digits -k 10 --compare
+      unbend cluster customers.csv --id customer --exclude 'date*'
+      unbend cluster reviews.csv --text body
       unbend cluster embeddings.npy --config mine.toml --set stage2.eta=0.1
       unbend cluster embeddings.npy -o runs/mine --resume
 
