@@ -72,13 +72,14 @@ def command(input: str, out: Path | None, quiet: bool, as_json: bool, **given: A
 
     In Python: unbend.workflows.cluster(...).
     """
+    from unbend.progress import whole_run
     from unbend.workflows.cluster import cluster, default_out
 
     given["settings"] = options.collect_settings(given["settings"])
     out = out or default_out(input)
     try:
         with options.progress_for(quiet) as progress:
-            result = cluster(input, out=out, progress=progress, **given)
+            result = cluster(input, out=out, progress=whole_run(progress), **given)
     except KeyboardInterrupt:
         raise options.Interrupted(_how_to_go_on(out)) from None
     if result.table is not None and not as_json:
