@@ -316,11 +316,12 @@ class MLC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseE
             self._encoder_record: dict[str, Any] | None = None
         if isinstance(X, EncodedImages):
             return X
-        if is_table(X):
-            return pick_columns(X, None if fitting else getattr(self, "feature_names_in_", None))
         if isinstance(X, (np.ndarray, Tensor)):
             return as_samples(self._as_batch(X, fitting))
-        return as_samples(X, image_size=partial(self._side, fitting=fitting))
+        X = as_samples(X, image_size=partial(self._side, fitting=fitting))
+        if is_table(X):
+            return pick_columns(X, None if fitting else getattr(self, "feature_names_in_", None))
+        return X
 
     def _as_batch(self, X: Any, fitting: bool) -> Any:
         """A single image of the fitted shape becomes a batch of one."""

@@ -151,10 +151,11 @@ def _notebook_progress() -> Iterator[Progress]:
     """Bars below the cell of a notebook, updated in place."""
     from html import escape
 
-    from IPython.display import HTML, display
+    import IPython.display
 
+    tools: Any = IPython.display
     rows: dict[str, str] = {}
-    shown = display(HTML(""), display_id=True)
+    shown = tools.display(tools.HTML(""), display_id=True)
     last = 0.0
 
     def draw(tick: Tick) -> None:
@@ -165,7 +166,7 @@ def _notebook_progress() -> Iterator[Progress]:
         now = time.monotonic()
         if shown is not None and (now - last > 0.2 or tick.done == tick.total):
             last = now
-            shown.update(HTML("".join(rows.values())))
+            shown.update(tools.HTML("".join(rows.values())))
 
     yield draw
 

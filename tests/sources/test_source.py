@@ -146,7 +146,10 @@ def test_large_arrays_stay_on_disk(tmp_path, n):
         (np.ones((5, 0, 3)), "has no pixels"),
         (np.ones((5, 2), complex), "must hold real numbers, got dtype complex128"),
         (np.full((5, 2), "a"), "must hold real numbers, got dtype <U1"),
-        (np.array([[1.0, 2], [3, np.nan], [np.nan, 1]]), "2 of 3 rows .*'1': NaN in 1 of 2 numbers; '2'"),
+        (
+            np.array([[1.0, 2], [3, np.nan], [np.nan, 1]]),
+            "2 of 3 rows .*'1': NaN in 1 of 2 numbers; '2'",
+        ),
         (np.array([[1.0, 2], [3, 4], [np.inf, 1]], np.float16), "1 of 3 .*'2': infinity in"),
         (np.full((3, 4, 4), np.nan), "3 of 3 rows .*'0': NaN in 16 of 16 numbers"),
         (np.ones((2, 4, 5, 6)), r"1 or 3 channels, got shape \(2, 4, 5, 6\)"),
@@ -171,7 +174,7 @@ def test_nan_far_down_is_found(tmp_path):
     assert source.broken == [("298765", "NaN in 1 of 70 numbers")]
     assert len(source) == len(source.names) == 299_999
     assert (source.names[298_764], source.names[298_765]) == ("298764", "298766")
-    with pytest.raises(ValueError, match="1 of 300000 rows of X .*leave --strict out"):
+    with pytest.raises(ValueError, match=r"1 of 300000 rows of X .*leave --strict out"):
         open_source(values, strict=True)
 
 

@@ -48,6 +48,10 @@ __all__ = ["command"]
     "--workers", type=click.IntRange(min=1), help="Number of processes that decode images."
 )
 @options.broken_options
+@click.option(
+    "--drop-duplicates", is_flag=True,
+    help="Train on one of each group of duplicates; they are listed in duplicates.csv.",
+)  # fmt: skip
 @click.option("--compare", is_flag=True, help="Also score k-means and spectral clustering.")
 @click.option("--report/--no-report", default=True, help="Write report.html.")
 @click.option("--overwrite", is_flag=True, help="Replace an earlier run.")

@@ -376,7 +376,7 @@ def _ids(table: Table, column: str | None) -> Sequence[str]:
 
 
 def _from_object(spec: Any, call: _Call) -> Source:
-    samples = spec if is_table(spec) else as_samples(spec, image_size=call.size)
+    samples = as_samples(spec, image_size=call.size)
     if is_table(samples):
         return _from_table(open_table(samples), "table", call)
     call.refuse_columns("the array")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -19,10 +19,12 @@ from unbend.estimator import MLC, load
 from unbend.metrics.tables import Table
 from unbend.notebook import choices, count
 from unbend.parameters import check_parameters
+from unbend.pixels.duplicates import DuplicateGroup
 from unbend.progress import Progress, Tick, silent
 from unbend.runs import Log, RunDirectory, check_files, combined_hash, read_json
 from unbend.training import Checkpoints
 from unbend.workflows.inputs import Inputs, read_inputs
+from unbend.workflows.inspect import find_duplicates, without_repeats
 from unbend.workflows.processes import is_first, n_processes
 from unbend.workflows.run_files import write_run_files
 from unbend.workflows.stage1_cache import stage1_cache
@@ -110,6 +112,7 @@ def cluster(
     workers: int | None = None,
     max_broken: float = 0.1,
     strict: bool = False,
+    drop_duplicates: bool = False,
     compare: bool = False,
     report: bool = True,
     overwrite: bool = False,
@@ -141,6 +144,9 @@ def cluster(
     train_on : int, "all" or "auto"
         Number of rows to train on, drawn at random; then all rows are labelled in chunks. "auto"
         takes all up to 100,000, else 50,000.
+    drop_duplicates : bool
+        Train on one of each group of duplicates: near-duplicates of image files, equal rows of
+        others. All samples are labelled; ``duplicates.csv`` lists the groups.
     compare : bool
         Also score k-means and spectral clustering; needs true labels.
     report : bool
@@ -203,7 +209,9 @@ def cluster(
         if compare:
             _check_comparable(inputs, str(input))
         rows = _rows_to_train_on(train_on, inputs.n_samples, seed)
-        job = _Job(run, model, inputs, rows, log, progress)
+        groups = find_duplicates(inputs, progress) if drop_duplicates else []
+        rows = without_repeats(rows, groups, inputs.n_samples)
+        job = _Job(run, model, inputs, rows, log, progress, groups)
         identity = job.identity(n_clusters, encoder, image_size, preset, seed, precision, settings)
         if resume and run.finished:
             return _found(run, identity, start)
@@ -251,6 +259,7 @@ class _Job:
     rows: NDArray[np.int64] | None
     log: Log
     progress: Progress
+    groups: list[DuplicateGroup] = field(default_factory=list)
 
     def identity(
         self,
@@ -305,6 +314,7 @@ class _Job:
                     compare=compare,
                     report=report,
                     progress=self.progress,
+                    groups=self.groups,
                 )
             self.run.publish()
         except (ValueError, TypeError, ImportError):

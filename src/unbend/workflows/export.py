@@ -37,7 +37,8 @@ def export(
     format : {"csv", "parquet", "imagefolder", "fiftyone"}
         ``"csv"`` and ``"parquet"``: the table of labels. ``"imagefolder"``: one folder per
         cluster with a link to (or a copy of) each image. ``"fiftyone"``: ``data/`` with links to
-        the images and ``labels.json``, which FiftyOne imports as ``FiftyOneImageClassificationDataset``.
+        the images and ``labels.json``, which FiftyOne imports as
+        ``FiftyOneImageClassificationDataset``.
     out : path, optional
         By default ``RUN-FORMAT`` next to the run. Must not exist yet.
     images : path, optional

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ from unbend.metrics.comparison import TimedLabels
 from unbend.metrics.comparison import compare as compare_methods
 from unbend.metrics.tables import Table
 from unbend.networks import Encoder
+from unbend.pixels.duplicates import DuplicateGroup, duplicate_note, duplicate_table
 from unbend.progress import Progress, Tick
 from unbend.report import choose_passages, compare_with_truth, make_thumbnails, write_report
 from unbend.runs import (
@@ -47,6 +48,7 @@ def write_run_files(
     compare: bool,
     report: bool,
     progress: Progress,
+    groups: Sequence[DuplicateGroup] = (),
 ) -> tuple[Table | None, dict[str, Any] | None, Path | None]:
     """Write all files of a run; return the table of peers, the scores and the report, if wanted."""
     source = inputs.source
@@ -56,6 +58,9 @@ def write_run_files(
     read = {"id": source.reading.get("id"), "columns": source.reading.get("columns")}
     run.write_json("config.json", {"input": spec, **read, **identity, **model.config_.to_dict()})
     write_broken(run, source)
+    if groups:
+        run.write_table("duplicates.csv", *duplicate_table(groups, source.names))
+        log.warnings.append(duplicate_note(groups))
     scores = _scores(inputs, labels)
     if scores is not None:
         run.write_json("metrics.json", scores)
