@@ -37,6 +37,8 @@ def load_text_encoder(encoder: Any, texts: Sequence[str], device: str = "auto") 
     sentence encoder. None and ``"auto"`` take the usual sentence encoder if sentence-transformers
     is installed and the weights are on this machine, else ``"tfidf"``.
     """
+    if hasattr(encoder, "encode") and hasattr(encoder, "state"):
+        return encoder  # type: ignore[no-any-return]
     if encoder in (None, "auto"):
         return find_default() or Tfidf.fit(texts)
     if encoder == "tfidf":

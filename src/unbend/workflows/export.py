@@ -11,7 +11,7 @@ from unbend.pixels.decode import EXTENSIONS
 from unbend.runs import LabelRows, check_run, read_json, read_labels
 from unbend.runs.labels import labels_file, needs_mark
 from unbend.sources.columns import path_column, read_paths
-from unbend.tables import open_table
+from unbend.tables import TABLE_SUFFIXES, open_table
 from unbend.workflows.image_folders import put_image, write_folders
 
 __all__ = ["FORMATS", "export"]
@@ -94,7 +94,7 @@ def _with_files(rows: LabelRows, run: Path) -> LabelRows:
 def _root(run: Path, images: str | Path | None) -> Path:
     """The folder of the images."""
     root = Path(images) if images is not None else Path(_input(run))
-    if root.is_file():  # a list of paths relative to it
+    if root.is_file() and root.suffix.lower() in TABLE_SUFFIXES:  # a list of paths relative to it
         root = root.parent
     if not root.is_dir():
         raise ValueError(

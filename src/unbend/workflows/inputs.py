@@ -15,6 +15,7 @@ from unbend.exceptions import UnbendWarning
 from unbend.networks.encoders import Encoder, default_encoder, load_encoder
 from unbend.progress import Progress, silent
 from unbend.sources import Source, holds_texts, open_source
+from unbend.texts import TextEncoder, load_text_encoder
 
 __all__ = ["Inputs", "read_inputs"]
 
@@ -28,7 +29,7 @@ class Inputs:
 
     source: Source
     encoder: Encoder | None = None
-    text_encoder: str | None = None
+    text_encoder: str | TextEncoder | None = None
 
     @property
     def n_samples(self) -> int:
@@ -69,7 +70,8 @@ def read_inputs(
     ``image_size`` is given. ``options`` are those of :func:`unbend.sources.open_source`.
     """
     if holds_texts(spec, options.get("text")):
-        return Inputs(open_source(spec, progress=progress, **options), None, _named(encoder))
+        chosen = _for_texts(encoder, device)
+        return Inputs(open_source(spec, progress=progress, **options), None, chosen)
     loaded = _load_early(spec, encoder, device)
     source = _open(spec, image_size, loaded, progress, options)
     if encoder == "auto" and loaded is None and _wants_encoder(source):
@@ -86,7 +88,7 @@ def read_inputs(
             if source.paths is not None and image_size is None:  # decode at its resolution
                 source = _open(spec, image_size, loaded, progress, {**options, "ready": None})
     if source.kind == "texts":
-        return Inputs(source, None, _named(encoder))
+        return Inputs(source, None, _for_texts(encoder, device))
     if loaded is not None and source.kind == "vectors":
         raise ValueError(
             f"an encoder is for images, and {_name(spec)} holds vectors; leave --encoder out"
@@ -94,13 +96,13 @@ def read_inputs(
     return Inputs(source, loaded)
 
 
-def _named(encoder: str | Encoder) -> str:
-    """The encoder of texts as MLC takes it."""
+def _for_texts(encoder: str | Encoder, device: str) -> str | TextEncoder:
+    """The encoder of texts as MLC takes it; one that must be loaded is loaded at once."""
     if isinstance(encoder, Encoder) or encoder == "none":
         raise ValueError(
             "texts need an encoder; leave --encoder out for tfidf, or take hf:NAME or a folder"
         )
-    return encoder
+    return encoder if encoder in ("auto", "tfidf") else load_text_encoder(encoder, (), device)
 
 
 def _load_early(spec: Any, encoder: str | Encoder, device: str) -> Encoder | None:
