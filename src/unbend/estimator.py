@@ -407,8 +407,12 @@ class MLC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseE
         return output.Z.numpy().astype(dtype, copy=False)
 
     def __getstate__(self) -> dict[str, Any]:
-        """All but Z and C of the fitted samples: a pickled model is as small as a saved one."""
-        return {k: v for k, v in super().__getstate__().items() if k != "_fit_output"}
+        """All but Z and C of the fitted samples: a pickled model is as small as a saved one.
+
+        The encoder of texts is restored from its state, as after load.
+        """
+        left_out = ("_fit_output", "_text")
+        return {k: v for k, v in super().__getstate__().items() if k not in left_out}
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "_label_model")
