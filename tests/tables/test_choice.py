@@ -48,7 +48,7 @@ def test_values_of_every_kind_are_read():
         "a": pa.array([1, None, 3], pa.int32()),
         "b": pa.array([True, False, None]),
         "c": pa.array([1.5, 2.5, 3.5], pa.float16()),
-        "d": pa.array([1, 2, 3]).cast(pa.decimal128(20, 2)),
+        "d": pa.array([1, 2, 3]).cast(pa.decimal128(22, 2)),
     }
     opened = open_table(pa.table(columns))
     X = read_features(opened, choose_columns(opened))
