@@ -13,15 +13,17 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from unbend.config import ViewConfig
-from unbend.disk import check_whole, default_cache_dir, hash_samples
+from unbend.disk import check_whole, default_cache_dir, hash_samples, hash_values
 from unbend.networks import Encoder, load_encoder
 from unbend.progress import Progress, Tick, silent
 from unbend.samples import Scaling, ViewSampler, as_array
 from unbend.samples.embedding_cache import EmbeddingCache
 from unbend.samples.encoded_views import CachedViews, LiveViews, augmented, policy_fingerprint
 from unbend.samples.neighbor_cache import NeighborCache
+from unbend.texts import TextEncoder
+from unbend.texts.sentences import Sentences
 
-__all__ = ["EncodedImages", "embed_images", "open_cache", "restore_encoder"]
+__all__ = ["EncodedImages", "embed_images", "embed_texts", "open_cache", "restore_encoder"]
 
 _RECORD = ("name", "fingerprint", "resolution", "pooling", "mean", "std")  # saved fields
 _PART = 512  # images augmented at a time without a cache
@@ -54,6 +56,26 @@ def embed_images(
     """
     encoded = EncodedImages(encoder, images, cache=cache, hashes=hashes, progress=progress)
     return encoded.embeddings
+
+
+def embed_texts(
+    encoder: TextEncoder,
+    texts: Sequence[str],
+    *,
+    cache: EmbeddingCache | None = None,
+    progress: Progress = silent,
+) -> NDArray[np.float32]:
+    """Vectors (n, p) of texts; those that a sentence encoder has seen come from the cache."""
+    if not isinstance(encoder, Sentences):
+        return encoder.encode(texts)
+    if cache is None:
+        return encoder.encode(texts, progress)
+    hashes = [hash_values(str(text)) for text in texts]
+
+    def encode(part: NDArray[np.int64]) -> NDArray[np.float32]:
+        return encoder.encode([str(texts[i]) for i in part])
+
+    return cache.get(encoder.cache_key, hashes, encode, progress=progress)
 
 
 class EncodedImages:

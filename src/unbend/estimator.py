@@ -25,12 +25,13 @@ from unbend.algorithm import Objective, mlc_objective, solve
 from unbend.begin import Run, begin
 from unbend.config import Config, check_config, costs, plan, resolve
 from unbend.devices import make_fabric
-from unbend.encoding import EncodedImages, embed_images, open_cache, restore_encoder
+from unbend.encoding import EncodedImages, embed_images, embed_texts, open_cache, restore_encoder
+from unbend.forms import as_samples, is_text_array, pick_columns
 from unbend.functional import coding_rate
 from unbend.labels import LabelModel, ModelSelection, Surroundings, first_look, take_in
 from unbend.networks import GIVEN, Encoder, build_network, load_encoder
 from unbend.networks.network import Output
-from unbend.notebook import fitted_card
+from unbend.notebook import choices, count, fitted_card, why
 from unbend.parameters import (
     check_parameters,
     hook_name,
@@ -41,6 +42,8 @@ from unbend.parameters import (
 from unbend.progress import Callback, Progress, Tick, console_progress, silent
 from unbend.runs import read_model, write_model
 from unbend.samples import NeighborChoice, Scaling, ViewSampler, check_samples, prepare
+from unbend.tables import is_table
+from unbend.texts import TextEncoder, load_text_encoder, restore_text_encoder
 from unbend.threads import use_threads
 from unbend.training import Checkpoints
 
@@ -195,6 +198,11 @@ class MLC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseE
     labels_: NDArray[np.int64]
     n_features_in_: int
     config_: Config
+    # Of a model of texts; a loaded one restores the encoder from its state when it is needed.
+    _text: TextEncoder | None = None
+    _text_state: tuple[dict[str, Tensor], dict[str, Any]] | None = None
+    # How a command read the samples of fit, see Source.reading; predict reads new ones alike.
+    _reading: dict[str, Any] | None = None
 
     def __init__(
         self,
@@ -271,9 +279,13 @@ class MLC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseE
 
         Parameters
         ----------
-        X : array-like or Tensor
-            Vectors (n, p), or images (n, h, w) or (n, c, h, w), uint8 or float; with an encoder
-            also :class:`~unbend.encoding.EncodedImages`, which it has seen before.
+        X : array-like, Tensor, table, list, data set or folder
+            Vectors (n, p), or images (n, h, w), (n, c, h, w) or (n, h, w, c), uint8 or float; a
+            pandas, polars or Arrow table, of which columns that look like ids or labels are left
+            out with a warning; a list of texts, of image files or of PIL images; a torch
+            ``Dataset`` or ``DataLoader``, or a Hugging Face data set; a folder of images or
+            texts; with an encoder also :class:`~unbend.encoding.EncodedImages`, which it has seen
+            before.
         y : None
             Ignored, present for scikit-learn.
         checkpoints : path or Checkpoints, optional
@@ -295,7 +307,12 @@ class MLC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseE
         check_parameters(self)
         quiet = nullcontext(listener or silent)
         with console_progress() if self.verbose and listener is None else quiet as progress:
-            encoded = self._encode_images(X, progress)
+            X = self._read(X, fitting=True)
+            encoded = None
+            if self._has_texts(X, fitting=True):
+                X = self._embed_texts(X, progress)
+            else:
+                encoded = self._encode_images(X, progress)
             array = check_samples(self, X if encoded is None else encoded.embeddings)
             self._check_counts(len(array))
             samples, self._scaling = prepare(array)
@@ -338,10 +355,71 @@ class MLC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseE
         if text is not None:
             progress(Tick("first look", 1, 1, text=text))
 
+    def _read(self, X: Any, *, fitting: bool) -> Any:
+        """Samples of any form as an array, a table of features, or texts."""
+        if fitting:
+            self._encoder: Encoder | None = None
+            self._encoder_record: dict[str, Any] | None = None
+        if isinstance(X, EncodedImages):
+            return X
+        if isinstance(X, (np.ndarray, Tensor)):
+            return as_samples(self._as_batch(X, fitting))
+        X = as_samples(X, image_size=partial(self._side, fitting=fitting))
+        if is_table(X):
+            return pick_columns(X, None if fitting else getattr(self, "feature_names_in_", None))
+        return X
+
+    def _as_batch(self, X: Any, fitting: bool) -> Any:
+        """A single image of the fitted shape becomes a batch of one."""
+        if fitting or not self._scaling.is_image:
+            return X
+        c, h, w = self._scaling.shape
+        alone = [(c, h, w), (h, w, c)] if c > 1 else [(h, w), (1, h, w), (h, w, 1)]
+        return X[None] if tuple(X.shape) in alone and X.shape != (1, h, w) else X
+
+    def _side(self, *, fitting: bool) -> int | None:
+        """Side of the images that are decoded for this model; None is the usual one."""
+        if not fitting:
+            return self.image_side
+        if self.encoder is None:
+            return None
+        self._encoder = load_encoder(self.encoder, device=self.device)
+        side = self._encoder.resolution
+        return max(side) if isinstance(side, tuple) else side
+
+    @property
+    def image_side(self) -> int | None:
+        """Side to which image files are scaled for this model; None if it takes no images."""
+        record, shape = self._encoder_record, self._scaling.shape
+        side = record["resolution"] if record is not None else None
+        if record is None and len(shape) == 3:
+            side = shape[-1]
+        return max(side) if isinstance(side, (list, tuple)) else side
+
+    def _has_texts(self, X: Any, *, fitting: bool) -> bool:
+        """Whether samples are texts; raise if the model was fitted on others."""
+        texts = is_text_array(X)
+        if fitting:
+            self._text, self._text_state = None, None
+        elif texts != (self._text_state is not None):
+            kind = "texts" if self._text_state is not None else f"samples {self._scaling.shape}"
+            raise ValueError(
+                f"X holds {'texts' if texts else 'no texts'}, but the model was fitted on {kind}"
+            )
+        return texts
+
+    def _embed_texts(self, texts: Any, progress: Progress = silent) -> NDArray[np.float32]:
+        """Vectors of texts; in fit the encoder is chosen, and TF-IDF learned."""
+        if self._text_state is None:
+            self._check_counts(len(texts))
+            self._text = load_text_encoder(self.encoder, texts, self.device)
+            self._text_state = self._text.state()
+        elif self._text is None:  # a model that was loaded
+            self._text = restore_text_encoder(*self._text_state, self.encoder, self.device)
+        return embed_texts(self._text, texts, cache=open_cache(self.cache_dir), progress=progress)
+
     def _encode_images(self, X: Any, progress: Progress) -> EncodedImages | None:
         """Load the encoder, if there is one, and encode; raise on invalid options before that."""
-        self._encoder: Encoder | None = None
-        self._encoder_record: dict[str, Any] | None = None
         if self.encoder is None:
             source = self.views or (self.settings or {}).get("views.source", "auto")
             if source != "auto" and not callable(source):
@@ -356,7 +434,7 @@ class MLC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseE
         if hasattr(X, "__len__"):
             self._check_counts(len(X))
             self._resolve((1,), len(X))  # its width is not known yet
-        self._encoder = load_encoder(self.encoder, device=self.device)
+        self._encoder = self._encoder or load_encoder(self.encoder, device=self.device)
         encoded = EncodedImages(
             self._encoder, X, cache=open_cache(self.cache_dir), progress=progress
         )
@@ -375,9 +453,12 @@ class MLC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseE
         return output.Z.numpy().astype(dtype, copy=False)
 
     def __getstate__(self) -> dict[str, Any]:
-        """All but Z and C of the fitted samples: a pickled model is as small as a saved one."""
-        large = ("_fit_output", "_fit_scores")
-        return {k: v for k, v in super().__getstate__().items() if k not in large}
+        """All but Z and C of the fitted samples: a pickled model is as small as a saved one.
+
+        The encoder of texts is restored from its state, as after load.
+        """
+        left_out = ("_fit_output", "_fit_scores", "_text")
+        return {k: v for k, v in super().__getstate__().items() if k not in left_out}
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "_label_model")
@@ -508,6 +589,12 @@ class MLC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseE
         probabilities = self._probabilities(output.C, samples)
         return self._assess(output, dtype, probabilities, self._surroundings.score(samples))
 
+    def embed(self, X: Any) -> Any:
+        """What the network gets: vectors of images or texts by the encoder, else the samples."""
+        check_is_fitted(self)
+        X = self._read(X, fitting=False)
+        return self._embed_texts(X) if self._has_texts(X, fitting=False) else self._embedded(X)
+
     @property
     def holds_fit_output(self) -> bool:
         """Whether :meth:`assess_fitted` can be called: after fit, not after load or unpickling."""
@@ -601,6 +688,27 @@ class MLC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseE
         )
         return float(coding_rate(output.Z, eps_sq) - R_c)
 
+    def summary(self) -> None:
+        """Print what ``unbend cluster`` prints: what was read, what was chosen, what was found."""
+        check_is_fitted(self)
+        n = len(self.labels_)
+        kind = "images" if self._scaling.is_image or self._encoder_record else "vectors"
+        kind = "texts" if self._text_state is not None else kind
+        print(f"{n} {kind}; {self.describe()}")
+        print(choices(self.config_, self.neighbors_, self.labelling_))
+        selection = self.model_selection_
+        how = "" if selection is None else f"; {selection.reason}"
+        print(f"{count(n, 'sample')} in {count(self.n_clusters_, 'cluster')}{how}")
+        sizes = np.bincount(self.labels_, minlength=self.n_clusters_).tolist()
+        more = "" if len(sizes) <= 12 else f", ... {sizes[-1]}"
+        print(f"sizes: {', '.join(map(str, sizes[:12]))}{more}")
+
+    def describe(self) -> str:
+        """Preset and encoder of a fitted model, and why they were taken, in one line."""
+        named = None if self._encoder_record is None else str(self._encoder_record["name"])
+        named = named if self._text_state is None else str(self._text_state[1]["name"])
+        return why(self.preset, self.config_.preset, named, self._text_state is not None)
+
     def labels_at(self, k: int) -> NDArray[np.int64]:
         """Labels of the fitted samples when the merge tree is cut into k clusters.
 
@@ -613,7 +721,7 @@ class MLC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseE
     def _scaled(self, X: Any) -> tuple[Tensor, np.dtype[Any]]:
         """Samples as the network takes them, and the dtype of their features."""
         check_is_fitted(self)
-        array = check_samples(self, self._embedded(X), self._scaling)
+        array = check_samples(self, self.embed(X), self._scaling)
         return self._scaling.apply(array), _float_dtype(array)
 
     def _encode(self, X: Any) -> tuple[Output, np.dtype[Any]]:
@@ -642,6 +750,8 @@ class MLC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseE
         tensors |= {f"surroundings.{k}": v for k, v in around.items()}
         tensors["update.waiting"] = self._waiting.contiguous()
         tensors["noise"] = torch.from_numpy(np.flatnonzero(self.labels_ < 0))
+        text_tensors, text_values = self._text_state or ({}, None)
+        tensors |= {f"text.{k}": v for k, v in text_tensors.items()}
         params = {k: v for k, v in self.get_params().items() if k != "random_state"}
         hooks = {k: params[k] for k in ("backbone", "views", "objective") if callable(params[k])}
         # A path or a name is kept; an encoder of another kind is found again by its record.
@@ -656,6 +766,8 @@ class MLC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseE
             "config": self.config_.to_dict(),
             "scaling": self._scaling.to_dict(),
             "encoder": self._encoder_record,
+            "text": text_values,
+            "reading": self._reading,
             "hooks": {name: hook_name(hook) for name, hook in hooks.items()},
             "labels": label_values,
             "surroundings": around_values,
@@ -682,12 +794,14 @@ _DEEPEST = 100  # layers; no preset comes near
 
 
 def load(path: str | Path, *, encoder: Any = None, backbone: nn.Module | None = None) -> MLC:
-    """Load a model that :meth:`MLC.save` wrote. Nothing in the files is executed.
+    """Load the model of a run, or one that :meth:`MLC.save` wrote. Nothing in them is executed.
 
     A model with an encoder loads it when it first sees images. Pass ``encoder`` if it was a
     callable or has moved; an encoder with other weights is rejected. Pass ``backbone`` if the
     backbone was a module; it receives the saved weights.
     """
+    if (Path(path) / "model").is_dir() and not (Path(path) / "model.json").exists():
+        path = Path(path) / "model"  # the directory of a run
     tensors, values = read_model(path)
     name = str((values.get("hooks") or {}).get("backbone", ""))
     if name.startswith(GIVEN) != (backbone is not None):
@@ -736,6 +850,12 @@ def _rebuild(tensors: dict[str, Tensor], values: dict[str, Any], backbone: nn.Mo
     model.neighbors_ = NeighborChoice.from_dict(
         values.get("neighbors", {"metric": model.config_.views.metric, "scores": {}})
     )
+    text = {k.removeprefix("text."): v for k, v in tensors.items() if k.startswith("text.")}
+    if values.get("text") is not None:
+        model._text_state = text, values["text"]
+        if text:  # checks that words and weights fit
+            model._text = restore_text_encoder(text, values["text"], None, "cpu")
+    model._reading = values.get("reading")
     model.history_ = values["history"]
     model.n_features_in_ = values["n_features_in"]
     if values["feature_names_in"]:

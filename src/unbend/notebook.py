@@ -1,4 +1,4 @@
-"""A summary card of a fitted model for notebooks, above scikit-learn's own diagram."""
+"""A fitted model in a few words: a card for notebooks, and the lines of a summary."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from html import escape
 from typing import Any
 
-__all__ = ["fitted_card"]
+__all__ = ["choices", "count", "fitted_card", "why"]
 
 _BOX = (
     "display:inline-block;border:1px solid #8884;border-radius:10px;padding:.6em .9em;"
@@ -25,7 +25,8 @@ def fitted_card(
     >>> "3 clusters" in fitted_card("MLC", [5, 3, 2], [])
     True
     """
-    head = f"<b>{escape(name)}</b> · {len(sizes)} clusters of {sum(sizes):,} samples"
+    k = count(len(sizes), "cluster")
+    head = f"<b>{escape(name)}</b> · {k} of {sum(sizes):,} samples"
     lines = [head if chosen is None else f"{head} · {escape(chosen)}", _bars(sizes)]
     if history:
         last = history[-1]
@@ -47,3 +48,40 @@ def _bars(sizes: Sequence[int]) -> str:
     )
     more = f" … {len(sizes) - _MOST_BARS} more" if len(sizes) > _MOST_BARS else ""
     return f'<span role="img" aria-label="cluster sizes">{bars}{more}</span>'
+
+
+def count(n: int, what: str) -> str:
+    """A number and its noun.
+
+    >>> count(1, "cluster"), count(2, "cluster")
+    ('1 cluster', '2 clusters')
+    """
+    return f"{n} {what}" if n == 1 else f"{n} {what}s"
+
+
+def why(asked: str, preset: str, encoder: str | None, texts: bool = False) -> str:
+    """Preset and encoder of a model, and why they were taken.
+
+    >>> why("auto", "vectors", None)
+    'preset vectors (made for vectors of any kind), no encoder'
+    """
+    reason = "as asked"
+    if asked == "auto":
+        reason = "made for vectors of any kind" if preset == "vectors" else "made for small images"
+    through = "no encoder" if encoder is None else f"encoder {encoder}"
+    if texts and encoder == "tfidf":
+        through = "texts by tfidf (words, offline; --encoder hf:NAME compares meaning)"
+    return f"preset {preset} ({reason}), {through}"
+
+
+def choices(config: Any, neighbors: Any, labelling: Sequence[Mapping[str, Any]]) -> str:
+    """What was chosen from the data and why: the neighbours and the labelling."""
+    used = config.views.n_neighbors > 0
+    parts = [neighbors.reason()] if used else ["no neighbours as views"]
+    if labelling:
+        best = labelling[0]
+        parts.append(
+            f"labels by {best['labelling']}, kept of {len(labelling)} labellings: it "
+            f"explains {best['explained']:.1%} of the coding rate"
+        )
+    return "; ".join(parts)

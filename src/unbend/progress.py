@@ -19,6 +19,7 @@ __all__ = [
     "say",
     "silent",
     "tensorboard_progress",
+    "whole_run",
 ]
 
 
@@ -73,7 +74,11 @@ def every(n: int, callback: Callback) -> Callback:
 
 @contextmanager
 def console_progress() -> Iterator[Progress]:
-    """Show ticks on standard error: bars in a terminal, otherwise a line every few seconds."""
+    """Show ticks: bars in a terminal or a notebook, else lines on standard error."""
+    if _in_notebook():
+        with _notebook_progress() as draw_bars:
+            yield draw_bars
+        return
     if sys.stderr is None or not sys.stderr.isatty():
         yield _plain_lines()
         return
@@ -111,6 +116,73 @@ def console_progress() -> Iterator[Progress]:
             bars.update(task, completed=tick.done, total=tick.total, numbers=numbers, left=left)
 
         yield draw
+
+
+# The stages of a run in their order, and the share of the time that each takes on a usual input.
+_RUN = {
+    "decode": 10, "reading": 1, "encode": 24, "neighbours": 4, "stage 1": 30, "stage 2": 12,
+    "labels": 6, "writing": 8, "report": 5,
+}  # fmt: skip
+
+
+def whole_run(progress: Progress) -> Progress:
+    """Pass ticks on, and after each one tell how far the whole run is, in per cent.
+
+    >>> seen = []
+    >>> tell = whole_run(lambda tick: seen.append((tick.stage, tick.done)))
+    >>> tell(Tick("stage 1", 1, 2)), tell(Tick("report", 1, 1))
+    (None, None)
+    >>> seen
+    [('stage 1', 1), ('whole run', 54), ('report', 1), ('whole run', 100)]
+    """
+    reached = 0
+
+    def tell(tick: Tick) -> None:
+        nonlocal reached
+        progress(tick)
+        if tick.stage not in _RUN:
+            return
+        names = list(_RUN)
+        before = sum(_RUN[name] for name in names[: names.index(tick.stage)])
+        share = tick.done / max(1, tick.total)
+        now = int(before + _RUN[tick.stage] * min(1.0, share))
+        if now > reached:  # stages that were skipped or repeated do not turn it back
+            reached = now
+            progress(Tick("whole run", reached, 100))
+
+    return tell
+
+
+@contextmanager
+def _notebook_progress() -> Iterator[Progress]:
+    """Bars below the cell of a notebook, updated in place."""
+    from html import escape
+
+    import IPython.display
+
+    tools: Any = IPython.display
+    rows: dict[str, str] = {}
+    shown = tools.display(tools.HTML(""), display_id=True)
+    last = 0.0
+
+    def draw(tick: Tick) -> None:
+        nonlocal last
+        text = f"{escape(tick.stage)} {tick.done}/{tick.total} {escape(_numbers(tick))}"
+        bar = f'<progress max="{max(1, tick.total)}" value="{tick.done}"></progress>'
+        rows[tick.stage] = f"<div><small>{bar} {text}</small></div>"
+        now = time.monotonic()
+        if shown is not None and (now - last > 0.2 or tick.done == tick.total):
+            last = now
+            shown.update(tools.HTML("".join(rows.values())))
+
+    yield draw
+
+
+def _in_notebook() -> bool:
+    """Whether this process is the kernel of a notebook."""
+    ipython = sys.modules.get("IPython")
+    shell = ipython.get_ipython() if ipython is not None else None
+    return type(shell).__name__ == "ZMQInteractiveShell"
 
 
 @contextmanager

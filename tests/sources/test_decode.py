@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from unbend.sources.decode import MAX_PIXELS, decode, read_image
+from unbend.pixels.decode import MAX_PIXELS, decode, read_image
 
 
 def read(path: Path, size: int) -> np.ndarray:

@@ -14,10 +14,11 @@ from PIL import Image
 from tests.generators.folders import fill, picture, spoil
 
 from unbend.exceptions import UnbendWarning
-from unbend.sources import open_source, workers
-from unbend.sources import pixel_cache as pixels
-from unbend.sources.decode import Decoded, read_image
-from unbend.sources.folders import Broken, list_images
+from unbend.pixels import pixel_cache as pixels
+from unbend.pixels import workers
+from unbend.pixels.decode import Decoded, read_image
+from unbend.pixels.folders import Broken, list_images
+from unbend.sources import open_source
 
 
 @pytest.fixture
@@ -133,7 +134,7 @@ def test_labels_of_files_follow_them_when_some_are_broken(tmp_path, cache):
     ("make", "words"),
     [
         (lambda p: p.mkdir(), "holds no images; give a folder with files of these kinds: .jpg"),
-        (lambda p: picture(p / "a.txt"), "holds no images"),
+        (lambda p: picture(p / "a.dat"), "holds no images"),
         (lambda p: (p / "x.png").mkdir(parents=True), "holds only unreadable images"),
         (lambda p: picture(p / "a.png").write_bytes(b""), r"1 of 1 files .* 'a.png': empty file"),
     ],
@@ -251,10 +252,10 @@ def test_workers_do_not_run_the_script_again_nor_import_its_neighbours(tmp_path)
     script = tmp_path / "script.py"
     script.write_text(
         "import sys, types; sys.path.pop(0)\n"
-        "for name in ('unbend', 'unbend.sources'):  # the packages without what they import\n"
+        "for name in ('unbend', 'unbend.pixels'):  # the packages without what they import\n"
         "    sys.modules[name] = types.ModuleType(name)\n"
-        f"sys.modules['unbend.sources'].__path__ = [{str(home)!r}]\n"
-        "from unbend.sources.workers import decode_all\n"
+        f"sys.modules['unbend.pixels'].__path__ = [{str(home)!r}]\n"
+        "from unbend.pixels.workers import decode_all\n"
         f"paths = [{str(folder)!r} + f'/{{i:04}}.png' for i in range(40)]\n"
         "found = list(decode_all(paths, 8, workers=2))\n"
         "print('found', sum(f.pixels is not None for f in found), 'torch' in sys.modules)\n"

@@ -12,8 +12,9 @@ import pytest
 from tests.generators.folders import fill, picture
 
 from unbend.disk import check_whole, hash_array
-from unbend.sources import open_source, workers
-from unbend.sources.workers import decode_all
+from unbend.pixels import workers
+from unbend.pixels.workers import decode_all
+from unbend.sources import open_source
 
 
 @pytest.fixture

@@ -53,7 +53,8 @@ def test_every_form_gives_the_same_vectors(tmp_path):
     for name, source in found.items():
         np.testing.assert_array_equal(source.X, X, err_msg=name)
         assert (source.kind, source.split, source.y, source.paths) == ("vectors", "all", None, None)
-        assert list(source.names) == [str(i) for i in range(7)]
+        named = name == "list.parquet"  # it has a column of ids
+        assert list(source.names) == (list("abcdefg") if named else [str(i) for i in range(7)])
         assert (source.broken, len(source)) == ([], 7)
         assert source.name == name.split(".")[0]
         assert isinstance(source.X, np.memmap) == (name[:5] in ("a.npy", "f.npy", "a.saf")), name
@@ -145,9 +146,12 @@ def test_large_arrays_stay_on_disk(tmp_path, n):
         (np.ones((5, 0, 3)), "has no pixels"),
         (np.ones((5, 2), complex), "must hold real numbers, got dtype complex128"),
         (np.full((5, 2), "a"), "must hold real numbers, got dtype <U1"),
-        (np.array([[1.0, 2], [3, np.nan], [np.nan, 1]]), "NaN or infinity, first in row 1"),
-        (np.array([[1.0, 2], [3, 4], [np.inf, 1]], np.float16), "first in row 2"),
-        (np.full((3, 4, 4), np.nan), "first in row 0"),
+        (
+            np.array([[1.0, 2], [3, np.nan], [np.nan, 1]]),
+            "2 of 3 rows .*'1': NaN in 1 of 2 numbers; '2'",
+        ),
+        (np.array([[1.0, 2], [3, 4], [np.inf, 1]], np.float16), "1 of 3 .*'2': infinity in"),
+        (np.full((3, 4, 4), np.nan), "3 of 3 rows .*'0': NaN in 16 of 16 numbers"),
         (np.ones((2, 4, 5, 6)), r"1 or 3 channels, got shape \(2, 4, 5, 6\)"),
     ],
 )
@@ -166,8 +170,12 @@ def test_invalid_arrays_give_one_line_errors(tmp_path, values, words):
 def test_nan_far_down_is_found(tmp_path):
     values = np.zeros((300_000, 70), np.float32)
     values[298_765, 3] = np.nan
-    with pytest.raises(ValueError, match="first in row 298765"):
-        open_source(values)
+    source = open_source(values)
+    assert source.broken == [("298765", "NaN in 1 of 70 numbers")]
+    assert len(source) == len(source.names) == 299_999
+    assert (source.names[298_764], source.names[298_765]) == ("298764", "298766")
+    with pytest.raises(ValueError, match=r"1 of 300000 rows of X .*leave --strict out"):
+        open_source(values, strict=True)
 
 
 def damaged(folder: Path) -> list[tuple[str, str]]:
@@ -210,20 +218,19 @@ def damaged(folder: Path) -> list[tuple[str, str]]:
         *((file.name, "damaged or no") for kind in ("text", "void", "cut")
           for file in sorted(folder.glob(f"{kind}.*"))),
         ("many.safetensors", "several tensors: a, b"),
-        ("ragged.parquet", "row 1 of 'v' .* has 1 numbers, row 0 has 2"),
-        ("null.parquet", "row 1 of 'v' .* is empty"),
-        ("inner.parquet", "row 1 of 'v' .* has an empty number"),
-        ("hole.parquet", "row 1 of 'a' .* is empty"),
+        ("ragged.parquet", "row 1 of 'v' .* has 1 numbers, others have 2"),
+        ("null.parquet", "1 of 2 rows .*'1': NaN in 2 of 2"),
+        ("inner.parquet", "1 of 2 rows .*'1': NaN in 1 of 2 numbers"),
+        ("hole.parquet", "1 of 2 rows .*'1': NaN in"),
         ("binary.parquet", "no columns of numbers"),
         ("lists.parquet", "several columns of lists: a, b"),
-        ("a.xyz", "cannot read .*; give an image folder"),
-        ("one.png", "is a single image; give the folder around it"),
+        ("a.xyz", "cannot read .*; give a folder of images or texts"),
         ("empty.csv", "is empty"),
         ("header.csv", "lists no images"),
         ("ragged.csv", "line 3 .* has 1 cells, the first has 2"),
         ("hole.csv", "row 1 .* is not a path"),
         ("gone.csv", "2 of 2 files .*'x.png': No such file"),
-        ("nothing.npy", "no file, folder or data set .*; give an image folder"),
+        ("nothing.npy", "no file, folder or data set .*; give a folder of images"),
         ("nothing", "or one of: digits, fashion-mnist"),
     ]  # fmt: skip
 
@@ -350,7 +357,7 @@ def test_labels_from_everywhere(tmp_path):
         (["a", "", "b", "c", "d", "e", "f"], "empty in row 1"),
         ([0.5] * 7, "must be classes, got 0.5 in row 0"),
         (np.ones((7, 2)), r"one per sample, got shape \(7, 2\)"),
-        ("folders", "labels='folders' is for image folders"),
+        ("folders", "labels='folders' is for folders of files"),
         ("column", "must be a .npy or .csv file, or a column of the source, got 'column'"),
         ("gone.npy", "file 'gone.npy' does not exist"),
     ],

@@ -22,6 +22,7 @@ from unbend.cli import (
     doctor,
     embed,
     export,
+    inspect,
     predict,
     pretrain,
     report,
@@ -140,6 +141,7 @@ def main() -> None:
 
 
 for _module in (
-    cluster, predict, report, export, embed, pretrain, reproduce, benchmark, doctor, completion,
+    cluster, predict, report, export, inspect, embed, pretrain, reproduce, benchmark, doctor,
+    completion,
 ):  # fmt: skip
     main.add_command(_module.command)

@@ -35,6 +35,7 @@ __all__ = ["command"]
     "--labels", metavar="COLUMN|FILE|folders",
     help="True labels, for scoring only: a column, a file, or 'folders' for the sub-folders.",
 )  # fmt: skip
+@options.table_options
 @options.encoder_option()
 @click.option("--image-size", type=click.IntRange(min=4), help="Resize images to this side length.")
 @click.option(
@@ -57,9 +58,10 @@ __all__ = ["command"]
 @click.option(
     "--workers", type=click.IntRange(min=1), help="Number of processes that decode images."
 )
+@options.broken_options
 @click.option(
-    "--max-broken", default=0.1, show_default=True, type=click.FloatRange(0, 1),
-    help="Tolerated share of unreadable images; they are listed in broken.csv.",
+    "--drop-duplicates", is_flag=True,
+    help="Train on one of each group of duplicates; they are listed in duplicates.csv.",
 )  # fmt: skip
 @click.option("--compare", is_flag=True, help="Also score k-means and spectral clustering.")
 @click.option("--report/--no-report", default=True, help="Write report.html.")
@@ -69,8 +71,9 @@ __all__ = ["command"]
 def command(input: str, out: Path | None, quiet: bool, as_json: bool, **given: Any) -> None:
     """Cluster INPUT and write labels, model and report to a run directory.
 
-    INPUT is a folder of images, a csv or parquet list of image paths, an array (.npy, .npz,
-    .parquet, .safetensors), or a named set such as digits or cifar10:test.
+    INPUT is a folder of images or of .txt and .md files, a table (.csv, .tsv, .parquet, .feather)
+    of numbers, vectors, texts or image paths, an array (.npy, .npz, .safetensors), or a named set
+    such as digits or cifar10:test.
 
     \b
     Examples:
@@ -78,12 +81,15 @@ def command(input: str, out: Path | None, quiet: bool, as_json: bool, **given: A
       unbend cluster photos/ --min-clusters 5 --max-clusters 30 --noise
       unbend cluster photos/ -k 12 --labels folders -o runs/photos
       unbend cluster digits -k 10 --compare
+      unbend cluster customers.csv --id customer --exclude 'date*'
+      unbend cluster reviews.csv --text body
       unbend cluster embeddings.npy --config mine.toml --set stage2.eta=0.1
       unbend cluster embeddings.npy -o runs/mine --resume
 
     In Python: unbend.workflows.cluster(...).
     """
     options.announce(f"reading {input}", quiet)  # importing torch takes seconds
+    from unbend.progress import whole_run
     from unbend.workflows.cluster import cluster, default_out
 
     given["budget"] = options.budget_of(given)
@@ -91,7 +97,7 @@ def command(input: str, out: Path | None, quiet: bool, as_json: bool, **given: A
     out = out or default_out(input)
     try:
         with options.progress_for(quiet) as progress:
-            result = cluster(input, out=out, progress=progress, **given)
+            result = cluster(input, out=out, progress=whole_run(progress), **given)
     except KeyboardInterrupt:
         raise options.Interrupted(_how_to_go_on(out)) from None
     if result.table is not None and not as_json:

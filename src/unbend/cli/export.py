@@ -14,9 +14,10 @@ __all__ = ["command"]
 @click.command("export", short_help="Export the labels of a run for other programs.")
 @click.argument("run", metavar="RUN", type=click.Path(path_type=Path))
 @click.option(
-    "--format", "kind", required=True, type=click.Choice(["parquet", "imagefolder", "fiftyone"]),
-    help="parquet: the table; imagefolder: one folder of links per cluster; fiftyone: labels.json "
-    "and links.",
+    "--format", "kind", required=True,
+    type=click.Choice(["csv", "parquet", "imagefolder", "fiftyone"]),
+    help="csv, parquet: the table; imagefolder: one folder of links per cluster; fiftyone: "
+    "labels.json and links.",
 )  # fmt: skip
 @options.out_option("Where to write; by default next to the run.")
 @click.option(

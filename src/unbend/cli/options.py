@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Interrupted",
     "announce",
+    "broken_options",
     "budget_of",
     "budget_options",
     "collect_settings",
@@ -33,6 +34,7 @@ __all__ = [
     "progress_for",
     "seed_option",
     "set_option",
+    "table_options",
     "whole_or",
 ]
 
@@ -140,9 +142,40 @@ def encoder_option(default: str = "auto") -> Callable[[F], F]:
     """``--encoder``."""
     return click.option(
         "--encoder", default=default, show_default=True, metavar="NAME|PATH|none",
-        help="Pre-trained image encoder: lite0, lite2, hf:NAME or a checkpoint; none trains on "
-        "pixels; auto uses none for gray images up to 40 pixels wide, else lite2.",
+        help="Pre-trained encoder: lite0, lite2, hf:NAME or a checkpoint; none trains on pixels; "
+        "auto uses none for gray images up to 40 pixels wide, else lite2. For texts: tfidf, "
+        "hf:NAME or a folder.",
     )  # fmt: skip
+
+
+def table_options(function: F) -> F:
+    """``--columns``, ``--exclude``, ``--id``, ``--text``: what to take of a table."""
+    for option in (
+        click.option("--text", metavar="COLUMN", help="Cluster the texts in this column."),
+        click.option("--id", metavar="COLUMN", help="Column of ids; they name the samples."),
+        click.option(
+            "--exclude", metavar="COLUMNS",
+            help="Columns to leave out, as in 'price,date*'.",
+        ),
+        click.option(
+            "--columns", metavar="COLUMNS",
+            help="Columns to cluster, as in 'a,b,x*'; by default all numbers but ids and labels.",
+        ),
+    ):  # fmt: skip
+        function = option(function)
+    return function
+
+
+def broken_options(function: F) -> F:
+    """``--max-broken`` and ``--strict``."""
+    function = click.option(
+        "--strict", is_flag=True, help="Refuse broken images and rows instead of skipping them."
+    )(function)
+    return click.option(
+        "--max-broken", default=0.1, show_default=True, type=click.FloatRange(0, 1),
+        help="Tolerated share of unreadable images and of rows with NaN; they are listed in "
+        "broken.csv.",
+    )(function)  # fmt: skip
 
 
 def out_option(what: str, default: str | None = None) -> Callable[[F], F]:
@@ -177,11 +210,17 @@ def progress_for(quiet: bool) -> AbstractContextManager[Progress]:
     return nullcontext(silent) if quiet or not is_first() else console_progress()
 
 
-def emit(result: Mapping[str, Any], text: str, as_json: bool) -> None:
-    """Print the result as JSON or as text; of several processes only the first prints."""
+def emit(result: Mapping[str, Any], text: str, as_json: bool, *, to_stderr: bool = False) -> None:
+    """Print the result as JSON or as text; of several processes only the first prints.
+
+    ``to_stderr`` is for results that follow data on standard output.
+    """
     from unbend.workflows.processes import is_first
 
     if not is_first():
+        return
+    if to_stderr:
+        click.echo(text, err=True)
         return
     try:
         click.echo(json.dumps(result, indent=2, ensure_ascii=False) if as_json else text)

@@ -14,7 +14,14 @@ __all__ = ["command"]
 @click.command("predict", short_help="Label new samples with the model of a run.")
 @click.argument("run", metavar="RUN", type=click.Path(path_type=Path))
 @click.argument("input", metavar="INPUT", type=click.Path())
-@options.out_option("Table to write, .csv or .parquet.", "labels.csv")
+@options.out_option("What to write: .csv or .parquet, - for standard output.", "labels.csv")
+@click.option(
+    "--format", "kind", type=click.Choice(["csv", "parquet", "imagefolder"]),
+    help="By default what -o ends in; imagefolder makes one folder of links per cluster.",
+)  # fmt: skip
+@click.option("--copy", is_flag=True, help="With imagefolder: copy images instead of linking.")
+@click.option("--id", metavar="COLUMN", help="Column of ids; by default the one of the run.")
+@options.broken_options
 @click.option("--probabilities", is_flag=True, help="Add a column per cluster: p0, p1, ...")
 @click.option("--overwrite", is_flag=True, help="Replace an existing table.")
 @click.option(
@@ -30,6 +37,11 @@ def command(
     run: Path,
     input: str,
     out: Path,
+    kind: str | None,
+    copy: bool,
+    id: str | None,
+    max_broken: float,
+    strict: bool,
     probabilities: bool,
     overwrite: bool,
     encoder: str,
@@ -39,20 +51,28 @@ def command(
 ) -> None:
     """Label new samples with the model of RUN, in chunks: memory does not grow with INPUT.
 
-    Rows keep their order. RUN may also be the directory of a saved model.
+    Rows keep their order; of a table the same columns are taken as in the run. RUN may also be
+    the directory of a saved model, INPUT a single image or text file.
 
     \b
     Examples:
       unbend predict runs/photos new-photos/ -o labels.csv
+      unbend predict runs/photos new-photos/ --format imagefolder -o sorted/
       unbend predict runs/mine new.npy -o labels.parquet --probabilities
+      unbend predict runs/mine new.csv -o - | head
 
     In Python: unbend.workflows.predict(...).
     """
     from unbend.workflows.predict import predict
 
+    to_stdout = str(out) == "-"
+    if to_stdout and as_json:
+        raise click.UsageError("-o - and --json both write to standard output; give one of them")
     with options.progress_for(quiet) as progress:
         result = predict(
-            run, input, out=out, probabilities=probabilities, overwrite=overwrite,
-            encoder=encoder, device=device, progress=progress,
+            run, input, out=out, format=kind, copy=copy, id=id, max_broken=max_broken,
+            strict=strict, probabilities=probabilities, overwrite=overwrite, encoder=encoder,
+            device=device, progress=progress,
         )  # fmt: skip
-    options.emit(result.to_dict(), result.summary(), as_json)
+    if not (to_stdout and quiet):
+        options.emit(result.to_dict(), result.summary(), as_json, to_stderr=to_stdout)

@@ -5,6 +5,7 @@
 """
 
 from unbend.report.facts import Facts, facts_of_model
+from unbend.report.passages import choose_passages
 from unbend.report.render import render
 from unbend.report.run_facts import facts_of_run
 from unbend.report.sprites import make_thumbnails
@@ -14,6 +15,7 @@ from unbend.report.write import write_report
 
 __all__ = [
     "Facts",
+    "choose_passages",
     "compare_with_truth",
     "facts_of_model",
     "facts_of_run",

@@ -44,6 +44,10 @@ class Facts:
         A row per training step.
     thumbnails, thumbnail_index : ndarray, optional
         Small pictures (m, h, w, 3), uint8, and the samples that they show.
+    words : list of list of str, optional
+        Of texts: the top words of each cluster.
+    passages : dict, optional
+        Of texts: the beginning of some samples, by their number.
     y : ndarray of shape (n,), optional
         True labels as numbers.
     truth : dict, optional
@@ -71,6 +75,8 @@ class Facts:
     history: Sequence[Mapping[str, Any]] = ()
     thumbnails: NDArray[np.uint8] | None = None
     thumbnail_index: NDArray[np.int64] | None = None
+    words: Sequence[Sequence[str]] | None = None
+    passages: Mapping[int, str] | None = None
     y: NDArray[np.int64] | None = None
     truth: Mapping[str, Any] | None = None
     classes: Sequence[str] | None = None

@@ -118,6 +118,7 @@ def _payload(summary: dict[str, Any]) -> dict[str, Any]:
             }
             | {
                 "examples": c["examples"],
+                "passages": [[_short(p["name"]), p["text"]] for p in c["passages"]],
                 "principal": [[_rounded(p["energy"]), p["slots"]] for p in c["principal"]],
             }
             for c in summary["clusters"]

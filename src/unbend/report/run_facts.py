@@ -44,7 +44,7 @@ def facts_of_run(path: str | Path, **given: Any) -> Facts:
         "history": _history(path / "history.csv"),
         "broken": _broken(path / "broken.csv"),
     }
-    fields |= _model(path / "model") | _thumbnails(path)
+    fields |= _model(path / "model") | _thumbnails(path) | _passages(path, len(rows.labels))
     manifest = _json(path / "manifest.json")
     metrics = _json(path / "metrics.json")
     fields["truth"] = truth_from_metrics(metrics)
@@ -145,6 +145,19 @@ def _thumbnails(path: Path) -> dict[str, Any]:
     tree = _json(path / "thumbnails.json")
     indices = tree.get("indices", list(range(len(pictures))))
     return {"thumbnails": pictures, "thumbnail_index": np.asarray(indices, dtype=np.int64)}
+
+
+def _passages(path: Path, n: int) -> dict[str, Any]:
+    tree = _json(path / "passages.json")
+    if not tree:
+        return {}
+    try:
+        words = [[str(word) for word in cluster] for cluster in tree["words"]]
+        texts = zip(tree["indices"], tree["passages"], strict=True)
+        return {"words": words, "passages": {int(i): str(t) for i, t in texts if 0 <= i < n}}
+    except (KeyError, TypeError, ValueError) as error:
+        name = str(path / "passages.json")
+        raise ValueError(f"{name!r} is damaged: {error}; cluster again") from error
 
 
 def _json(path: Path) -> dict[str, Any]:

@@ -64,7 +64,8 @@ def summarise(
             outlier_score, truth, thumbnail`` (−1 for none), ``x``, ``y`` (NaN off the map).
         ``clusters``
             Per cluster ``id, size, share, confidence, histogram`` (of the probability, ten
-            bins), ``rank, n_outliers, examples, classes``, ``principal`` (per component
+            bins), ``rank, n_outliers, examples, classes``, ``words`` and ``passages`` (of texts),
+            ``principal`` (per component
             ``energy, slots, cosines``).
         ``similarity``
             ``matrix`` (uint8, 255 is |cos| = 1), ``bounds``, ``clusters``, ``n_shown``,
@@ -168,11 +169,23 @@ class _Summary:
             "examples": self._examples(sure),
             "classes": self._classes(rows),
             "principal": [],
+            "words": self._words(q),
+            "passages": self._passages(sure),
         }
         if self.Z is not None and len(rows):
             found["rank"] = numerical_rank(self.Z[rows])
             found["principal"] = self._principal(rows)
         return found
+
+    def _words(self, q: int) -> list[str]:
+        words = self.facts.words
+        return list(words[q]) if words is not None and q < len(words) else []
+
+    def _passages(self, sure: NDArray[np.int64], count: int = 8) -> list[dict[str, str]]:
+        """Typical texts: the most certain ones that are known."""
+        known, names = self.facts.passages or {}, self.facts.names
+        rows = [i for i in sure.tolist() if i in known][:count]
+        return [{"name": str(names[i]), "text": known[i]} for i in rows]
 
     def _examples(self, sure: NDArray[np.int64], count: int = 24) -> NDArray[np.int64]:
         """Members spread evenly over the more confident half: typical, but not all alike."""

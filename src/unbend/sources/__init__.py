@@ -1,6 +1,7 @@
 """Read samples and true labels from folders, files, tables and named sets."""
 
 from unbend.sources.named import NAMED_SETS, NamedSet, load_named
-from unbend.sources.source import Broken, Source, open_source
+from unbend.sources.open import holds_texts, open_source
+from unbend.sources.source import Broken, Source
 
-__all__ = ["Broken", "NAMED_SETS", "NamedSet", "Source", "load_named", "open_source"]
+__all__ = ["Broken", "NAMED_SETS", "NamedSet", "Source", "holds_texts", "load_named", "open_source"]

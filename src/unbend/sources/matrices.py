@@ -14,14 +14,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from unbend.disk import check_whole, forget_pages
-from unbend.sources.columns import read_columns
-
 __all__ = ["ARRAY_SUFFIXES", "check_input_array", "read_array"]
 
-ARRAY_SUFFIXES = (".npy", ".npz", ".parquet", ".safetensors")
+ARRAY_SUFFIXES = (".npy", ".npz", ".safetensors")
 _USUAL_NAMES = ("X", "embeddings", "features")
-_CHUNK = 1 << 20  # numbers checked at a time
 # Raised by NumPy and zipfile on truncated headers, passwords and unsupported compression.
 _DAMAGE = (
     EOFError, zipfile.BadZipFile, json.JSONDecodeError, UnicodeDecodeError, SyntaxError,
@@ -33,22 +29,18 @@ _SAFETENSORS = {
 }  # fmt: skip
 
 
-def read_array(path: Path, key: str | None = None, without: str | None = None) -> NDArray[Any]:
+def read_array(path: Path, key: str | None = None) -> NDArray[Any]:
     """Read the array of a file, memory-mapped where the format allows it.
 
     ``.npy`` and ``.safetensors`` stay on disk (except bfloat16, which NumPy lacks and which
-    becomes float32); ``.npz`` and ``.parquet`` are read into memory.
+    becomes float32); ``.npz`` is read into memory.
 
     Parameters
     ----------
     key : str, optional
-        Which array, tensor or column; needed when there are several.
-    without : str, optional
-        A column of a parquet file that is not part of the samples, such as the true labels.
+        Which array or tensor; needed when there are several.
     """
     kind = path.suffix.lower()
-    if kind == ".parquet":
-        return read_columns(path, key, without)
     if kind == ".npy" and key is not None:
         raise ValueError(f"{str(path)!r} holds a single unnamed array; leave out ':{key}'")
     try:
@@ -141,7 +133,8 @@ def check_input_array(X: NDArray[Any], what: str) -> NDArray[Any]:
 
     Two dimensions are vectors, three images (n, h, w), four images (n, c, h, w); channels that
     come last are moved without a copy. Integers and float16 stay as they are, memory-mapped if
-    they were. Non-native byte orders, bool and long double are converted in memory.
+    they were. Non-native byte orders, bool and long double are converted in memory. Rows that are
+    not finite are left to the caller.
     """
     if X.dtype.kind not in "biuf":
         raise ValueError(f"{what} must hold real numbers, got dtype {X.dtype}; convert to float32")
@@ -154,7 +147,6 @@ def check_input_array(X: NDArray[Any], what: str) -> NDArray[Any]:
         empty = "rows" if len(X) == 0 else "columns" if X.ndim == 2 else "pixels"
         raise ValueError(f"{what} has no {empty} (shape {X.shape}); give at least one")
     X = _channels_first(X, what) if X.ndim == 4 else X
-    _check_finite(X, what)
     return _native(X)
 
 
@@ -166,22 +158,6 @@ def _channels_first(X: NDArray[Any], what: str) -> NDArray[Any]:
     raise ValueError(
         f"{what} must have 1 or 3 channels, got shape {X.shape}; convert to gray or RGB"
     )
-
-
-def _check_finite(X: NDArray[Any], what: str) -> None:
-    if X.dtype.kind != "f":
-        return
-    step = max(1, _CHUNK // max(1, int(np.prod(X.shape[1:]))))
-    for start in range(0, len(X), step):
-        check_whole(X)
-        part = X[start : start + step]
-        good = np.isfinite(part).reshape(len(part), -1).all(axis=1)
-        if not good.all():
-            row = start + int(np.argmin(good))
-            raise ValueError(
-                f"{what} has NaN or infinity, first in row {row}; remove or repair such rows"
-            )
-        forget_pages(X)
 
 
 def _native(X: NDArray[Any]) -> NDArray[Any]:

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path, PurePath
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from unbend.sources.columns import read_column, read_csv
+from unbend.sources.columns import read_column
 from unbend.sources.matrices import read_array
+from unbend.tables import TABLE_SUFFIXES, Table, open_table
 
 __all__ = ["encode_labels", "folder_labels", "read_true_labels"]
 
 _USUAL_NAMES = ("label", "labels", "class", "target", "y")
+_KEYS = ("path", "sample", "id")  # columns that say which sample a label is for
 
 
 def encode_labels(values: Any, what: str = "labels") -> tuple[NDArray[np.int64], list[str]]:
@@ -53,46 +56,58 @@ def folder_labels(names: list[str], of_list: bool = False) -> NDArray[Any]:
 
 
 def read_true_labels(
-    labels: Any, names: list[str] | None, source: Path | None = None
+    labels: Any,
+    names: Sequence[str] | None = None,
+    table: Table | None = None,
+    arrays: Path | None = None,
 ) -> NDArray[Any]:
     """Read labels from an array, a column or array of the source itself, or a separate file.
 
     Parameters
     ----------
     labels
-        Array-like; or the name of a column of ``source`` (csv, parquet) or of an array in it
-        (npz, safetensors); or a ``.npy`` or ``.csv`` file with one label per sample. A csv file
-        with a column ``path`` may be in any order: its rows are matched with ``names``.
+        Array-like; or the name of a column of ``table`` or of an array in the file ``arrays``
+        (npz, safetensors); or a ``.npy`` file or table with one label per sample. A table with a
+        column ``path``, ``sample`` or ``id`` may be in any order: its rows are matched with
+        ``names``.
     """
     if not isinstance(labels, (str, Path)):
         return np.asarray(labels)
+    if table is not None and str(labels) in table.columns:
+        return read_column(table, str(labels))
     path = Path(labels)
-    if path.suffix.lower() in (".npy", ".csv"):
+    if path.suffix.lower() in (".npy", *TABLE_SUFFIXES):
         if not path.is_file():
             raise FileNotFoundError(f"`labels`: file {str(path)!r} does not exist")
         return _from_file(path, names)
-    if source is not None and source.suffix.lower() in (".csv", ".parquet"):
-        return read_column(source, str(labels))
-    if source is not None and source.suffix.lower() in (".npz", ".safetensors"):
-        return read_array(source, str(labels))
+    if table is not None:
+        table.check_names([str(labels)], "`labels`")
+    if arrays is not None and arrays.suffix.lower() in (".npz", ".safetensors"):
+        return read_array(arrays, str(labels))
     raise ValueError(
         f"`labels` must be a .npy or .csv file, or a column of the source, got {str(labels)!r}"
     )
 
 
-def _from_file(path: Path, names: list[str] | None) -> NDArray[Any]:
+def _from_file(path: Path, names: Sequence[str] | None) -> NDArray[Any]:
     if path.suffix.lower() == ".npy":
         return np.asarray(read_array(path))
-    header, rows = read_csv(path)
+    table = open_table(path)
+    header = table.columns
     usual = [name for name in _USUAL_NAMES if name in header]
-    if len(header) == 1 and not usual:  # no header: the first line is a label too
-        return np.asarray([header[0], *(row[0] for row in rows)])
-    place = header.index(usual[0]) if usual else len(header) - 1
-    values = [row[place] for row in rows]
-    if names is None or "path" not in header:
+    if len(header) == 1 and not usual:
+        values = table.values(header[0])
+        # Without a header the first line is a label too; numbers alone are never a header.
+        delimited = table.texts is not None and header != ["0"]
+        return np.asarray([header[0], *values] if delimited else values)
+    chosen = usual[0] if usual else header[-1]
+    values = read_column(table, chosen).tolist()
+    key = next((name for name in _KEYS if name in header and name != chosen), None)
+    if names is None or key is None:
         return np.asarray(values)
-    by_name = dict(zip((row[header.index("path")] for row in rows), values, strict=True))
-    missing = next((name for name in names if name not in by_name), None)
-    if missing is not None:
-        raise ValueError(f"{str(path)!r} has no label for {missing!r}; add a row for it")
+    by_name = dict(zip(map(str, table.values(key)), values, strict=True))
+    missing = [name for name in names if name not in by_name]
+    if missing:
+        more = f" ({len(missing)} such samples)" if len(missing) > 1 else ""
+        raise ValueError(f"{str(path)!r} has no label for {missing[0]!r}{more}; add a row for it")
     return np.asarray([by_name[name] for name in names])

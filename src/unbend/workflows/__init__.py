@@ -5,6 +5,7 @@ from unbend.workflows.cluster import ClusterResult, cluster
 from unbend.workflows.doctor import Diagnosis, doctor
 from unbend.workflows.embed import EmbedResult, embed
 from unbend.workflows.export import export
+from unbend.workflows.inspect import InspectResult, inspect
 from unbend.workflows.predict import PredictResult, predict
 from unbend.workflows.pretrain import PretrainResult, pretrain
 from unbend.workflows.report import report
@@ -14,6 +15,7 @@ __all__ = [
     "ClusterResult",
     "Diagnosis",
     "EmbedResult",
+    "InspectResult",
     "PredictResult",
     "PretrainResult",
     "benchmark",
@@ -21,6 +23,7 @@ __all__ = [
     "doctor",
     "embed",
     "export",
+    "inspect",
     "predict",
     "pretrain",
     "report",

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 import time
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +17,14 @@ from unbend.devices import make_fabric
 from unbend.disk import check_whole
 from unbend.estimator import MLC, load
 from unbend.metrics.tables import Table
+from unbend.notebook import choices, count
 from unbend.parameters import check_parameters
-from unbend.progress import Progress, silent
+from unbend.pixels.duplicates import DuplicateGroup
+from unbend.progress import Progress, Tick, silent
 from unbend.runs import Log, RunDirectory, check_files, combined_hash, read_json
 from unbend.training import Checkpoints
 from unbend.workflows.inputs import Inputs, read_inputs
+from unbend.workflows.inspect import find_duplicates, without_repeats
 from unbend.workflows.processes import is_first, n_processes
 from unbend.workflows.run_files import write_run_files
 from unbend.workflows.stage1_cache import stage1_cache
@@ -47,7 +51,8 @@ class ClusterResult:
     report: Path | None
     table: Table | None = None
     read: str = ""  # what the input was, and what it is clustered with
-    chosen: str = ""  # which neighbours and labelling, and why
+    chosen: str = ""  # which preset, encoder, neighbours and labelling, and why
+    unit: str = "file"  # what may be broken: a file or a row
 
     def to_dict(self) -> dict[str, Any]:
         """Plain dict, ready for JSON."""
@@ -66,14 +71,24 @@ class ClusterResult:
 
     def summary(self) -> str:
         """A few lines of text."""
-        parts = [f"{self.n_samples} samples in {self.n_clusters} clusters, {self.seconds:.0f} s"]
+        samples, clusters = count(self.n_samples, "sample"), count(self.n_clusters, "cluster")
+        parts = [f"{samples} in {clusters}, {self.seconds:.0f} s"]
         if self.n_trained < self.n_samples:
             parts.append(f"trained on {self.n_trained}, the rest labelled by the model")
         if self.n_broken:
-            parts.append(f"{self.n_broken} broken files left out, see broken.csv")
+            parts.append(f"{self.n_broken} broken {self.unit}s left out, see broken.csv")
         text = "; ".join(parts) + f"; run written to {self.run}/"
-        text = "\n".join(line for line in (self.read, self.chosen, text) if line)
+        text = "\n".join(line for line in (self.read, self.chosen, text, self._scored()) if line)
         return text if self.report is None else f"{text}\nreport: {self.report}"
+
+    def _scored(self) -> str:
+        """The scores against the true labels, if there are any."""
+        if self.scores is None:
+            return ""
+        found, chance = self.scores["MLC"], self.scores.get("chance") or {}
+        parts = [f"{key.upper()} {found[key]:.3f}" for key in ("acc", "nmi", "ari")]
+        by_chance = f"; by chance ACC {chance['acc']:.3f}" if "acc" in chance else ""
+        return f"scores on {self.scores['n']} true labels: {', '.join(parts)}{by_chance}"
 
 
 def cluster(
@@ -84,7 +99,11 @@ def cluster(
     min_clusters: int | None = None,
     max_clusters: int | None = None,
     noise: bool = False,
-    labels: str | None = None,
+    labels: Any = None,
+    columns: str | Sequence[str] | None = None,
+    exclude: str | Sequence[str] | None = None,
+    id: str | None = None,
+    text: str | None = None,
     encoder: str = "auto",
     image_size: int | None = None,
     preset: str = "auto",
@@ -96,6 +115,8 @@ def cluster(
     train_on: int | str = "auto",
     workers: int | None = None,
     max_broken: float = 0.1,
+    strict: bool = False,
+    drop_duplicates: bool = False,
     compare: bool = False,
     report: bool = True,
     overwrite: bool = False,
@@ -107,8 +128,8 @@ def cluster(
     Parameters
     ----------
     input : path, str or array
-        Whatever :func:`unbend.sources.open_source` reads: a folder of images, a list of image
-        paths, an array file, or a named set.
+        Whatever :func:`unbend.sources.open_source` reads: a folder of images or texts, a table,
+        a list of image paths, an array, a named set.
     out : path, optional
         Run directory, by default ``runs/NAME``.
     n_clusters : int or "auto"
@@ -119,16 +140,21 @@ def cluster(
     labels : str, optional
         True labels for scoring: a column, a file, or ``"folders"``. They are read only after
         the clustering.
+    columns, exclude, id, text
+        Columns of a table, see :func:`unbend.sources.open_source`.
     encoder : str
         A pre-trained image encoder, a checkpoint, ``"none"``, or ``"auto"``: none for gray images
-        up to 40 pixels wide, else ``"lite2"``.
-    image_size, workers, max_broken
-        How image files are decoded, see :func:`unbend.sources.open_source`.
+        up to 40 pixels wide, else ``"lite2"``. For texts ``"tfidf"`` or a sentence encoder.
+    image_size, workers, max_broken, strict
+        How files are read and what may be skipped, see :func:`unbend.sources.open_source`.
     preset, budget, seed, device, precision, settings
         As in :class:`unbend.MLC`.
     train_on : int, "all" or "auto"
         Number of rows to train on, drawn at random; then all rows are labelled in chunks. "auto"
         takes all up to 100,000, else 50,000.
+    drop_duplicates : bool
+        Train on one of each group of duplicates: near-duplicates of image files, equal rows of
+        others. All samples are labelled; ``duplicates.csv`` lists the groups.
     compare : bool
         Also score k-means and spectral clustering; needs true labels.
     report : bool
@@ -149,12 +175,18 @@ def cluster(
         raise ValueError("--resume and --overwrite contradict each other; give one of them")
     # Under torchrun only the first process writes; the others only train.
     leads = is_first()
-    run = RunDirectory(
-        out or default_out(input), overwrite=overwrite and leads, resume=resume or not leads
-    )
     if n_clusters != "auto" and (min_clusters or max_clusters):
         given = "--min-clusters" if min_clusters else "--max-clusters"
         raise ValueError(f"{given} is for -k auto, got -k {n_clusters}; leave one of them out")
+    found: list[RunDirectory] = []
+
+    def claim() -> None:
+        """All arguments are good: look at the place before minutes of work."""
+        place = out or default_out(input)
+        found.append(RunDirectory(place, overwrite=overwrite and leads, resume=resume or not leads))
+        if leads:
+            found[0].check_free()
+
     model = MLC(
         n_clusters,
         min_clusters=min_clusters,
@@ -169,24 +201,32 @@ def cluster(
     )
     check_parameters(model)  # fail before decoding images, which takes minutes
     log = Log()
-    if leads:
-        run.check_free()
+    with log.listening(), log.stage("reading"):
+        inputs = read_inputs(
+            input,
+            labels=labels,
+            columns=columns,
+            exclude=exclude,
+            id=id,
+            text=text,
+            encoder=encoder,
+            image_size=image_size,
+            device=device,
+            workers=workers,
+            max_broken=max_broken,
+            strict=strict,
+            ready=claim,
+            progress=progress,
+        )
+    run = found[0]
     with run, log.listening():
-        with log.stage("reading"):
-            inputs = read_inputs(
-                input,
-                labels=labels,
-                encoder=encoder,
-                image_size=image_size,
-                device=device,
-                workers=workers,
-                max_broken=max_broken,
-                progress=progress,
-            )
+        progress(Tick("reading", 1, 1))
         if compare:
             _check_comparable(inputs, str(input))
         rows = _rows_to_train_on(train_on, inputs.n_samples, seed)
-        job = _Job(run, model, inputs, rows, log, progress)
+        groups = find_duplicates(inputs, progress) if drop_duplicates else []
+        rows = without_repeats(rows, groups, inputs.n_samples)
+        job = _Job(run, model, inputs, rows, log, progress, groups)
         identity = job.identity(n_clusters, encoder, image_size, preset, seed, precision, settings)
         extra = {"min_clusters": min_clusters, "max_clusters": max_clusters, "noise": noise}
         identity |= {name: value for name, value in extra.items() if value}
@@ -236,6 +276,7 @@ class _Job:
     rows: NDArray[np.int64] | None
     log: Log
     progress: Progress
+    groups: list[DuplicateGroup] = field(default_factory=list)
 
     def identity(
         self,
@@ -276,6 +317,7 @@ class _Job:
                 self.model = load(self.run.results / "model")
             else:
                 self._train()
+                self.model._reading = self.inputs.source.reading or None
                 self.run.begin_results(identity)
                 self.model.save(self.run.results / "model")
             with self.log.stage("writing"):
@@ -290,6 +332,7 @@ class _Job:
                     compare=compare,
                     report=report,
                     progress=self.progress,
+                    groups=self.groups,
                 )
             self.run.publish()
         except (ValueError, TypeError, ImportError):
@@ -317,6 +360,7 @@ class _Job:
             n_clusters=self.model.n_clusters_,
             n_trained=identity["train_on"],
             n_broken=len(self.inputs.source.broken),
+            unit="row" if self.inputs.source.paths is None else "file",
             seconds=time.perf_counter() - start,
             read=self._read(),
             chosen=self._chosen(),
@@ -324,22 +368,15 @@ class _Job:
         )
 
     def _read(self) -> str:
-        source, encoder, n = self.inputs.source, self.inputs.encoder, self.inputs.n_samples
-        through = "no encoder" if encoder is None else f"encoder {encoder.name}"
-        preset = self.model.config_.preset
-        return f"{n} {source.kind} from {source.name}; preset {preset}, {through}"
+        source = self.inputs.source
+        shape = f" of {' x '.join(map(str, source.X.shape[1:]))}" if source.X.ndim > 1 else ""
+        note = f" ({source.note})" if source.note else ""
+        what = f"{count(self.inputs.n_samples, source.kind[:-1])}{shape} from {source.name}{note}"
+        return f"read {what}"
 
     def _chosen(self) -> str:
         model = self.model
-        used = model.config_.views.n_neighbors > 0
-        parts = [model.neighbors_.reason()] if used else ["no neighbours as views"]
-        if model.labelling_:
-            best = model.labelling_[0]
-            parts.append(
-                f"labels by {best['labelling']}, kept of {len(model.labelling_)} labellings: it "
-                f"explains {best['explained']:.1%} of the coding rate"
-            )
-        text = "; ".join(parts)
+        text = f"{model.describe()}; {choices(model.config_, model.neighbors_, model.labelling_)}"
         selection = model.model_selection_
         if selection is not None:
             low, high = selection.interval
@@ -388,6 +425,8 @@ class _Job:
                     samples = self.inputs.encoded(self.progress, self.rows)
         elif self.rows is not None:
             samples = np.asarray(samples[self.rows])
+        if self.inputs.text_encoder is not None:
+            self.model.set_params(encoder=self.inputs.text_encoder)
         with self.log.stage("training"):
             stage1 = stage1_cache(self.model.device)
             kept = Checkpoints(self.run.checkpoints / "training", every=_MINUTES, stage1=stage1)

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import os
-import shutil
+from dataclasses import replace
 from pathlib import Path, PurePosixPath, PureWindowsPath
 
 from unbend.disk import atomic_directory, atomic_write, to_json
+from unbend.pixels.decode import EXTENSIONS
 from unbend.runs import LabelRows, check_run, read_json, read_labels
-from unbend.runs.labels import labels_file
-from unbend.sources.decode import EXTENSIONS
+from unbend.runs.labels import labels_file, needs_mark
+from unbend.sources.columns import path_column, read_paths
+from unbend.tables import TABLE_SUFFIXES, open_table
+from unbend.workflows.image_folders import put_image, write_folders
 
 __all__ = ["FORMATS", "export"]
 
-FORMATS = ("parquet", "imagefolder", "fiftyone")
+FORMATS = ("csv", "parquet", "imagefolder", "fiftyone")
+_TABLES = ("csv", "parquet")
 
 
 def export(
@@ -30,10 +34,11 @@ def export(
     ----------
     run : path
         A finished run.
-    format : {"parquet", "imagefolder", "fiftyone"}
-        ``"parquet"``: the table of labels. ``"imagefolder"``: one folder per cluster with a link
-        to (or a copy of) each image. ``"fiftyone"``: ``data/`` with links to the images and
-        ``labels.json``, which FiftyOne imports as ``FiftyOneImageClassificationDataset``.
+    format : {"csv", "parquet", "imagefolder", "fiftyone"}
+        ``"csv"`` and ``"parquet"``: the table of labels. ``"imagefolder"``: one folder per
+        cluster with a link to (or a copy of) each image. ``"fiftyone"``: ``data/`` with links to
+        the images and ``labels.json``, which FiftyOne imports as
+        ``FiftyOneImageClassificationDataset``.
     out : path, optional
         By default ``RUN-FORMAT`` next to the run. Must not exist yet.
     images : path, optional
@@ -44,38 +49,52 @@ def export(
     run = Path(run)
     if format not in FORMATS:
         raise ValueError(f"`format` must be one of {', '.join(FORMATS)}, got {format!r}")
-    if format == "parquet" and (copy or images is not None):
-        raise ValueError("parquet holds no images; leave --copy and --images out")
+    if format in _TABLES and (copy or images is not None):
+        raise ValueError(f"{format} holds no images; leave --copy and --images out")
     check_run(run, "labels.parquet", "config.json")
     rows = read_labels(run / "labels.parquet")
-    ending = ".parquet" if format == "parquet" else ""
+    ending = f".{format}" if format in _TABLES else ""
     out = Path(out) if out is not None else run.with_name(f"{run.name}-{format}{ending}")
     if out.exists():
         raise ValueError(f"{str(out)!r} already exists; name another with -o")
-    if format == "parquet":
-        _write_parquet(rows, out)
+    if format in _TABLES:
+        _write_table(rows, out, ending)
         return out
-    paths = _paths(rows, _root(run, images))
+    paths = _paths(_with_files(rows, run), _root(run, images))
     with atomic_directory(out) as folder:
         if format == "imagefolder":
-            _write_folders(rows, paths, folder, copy)
+            write_folders(rows.labels.tolist(), paths, folder, copy)
         else:
             _write_fiftyone(rows, paths, folder, copy)
     return out
 
 
-def _write_parquet(rows: LabelRows, out: Path) -> None:
-    if out.suffix != ".parquet":
-        raise ValueError(f"-o must end in .parquet, got {str(out)!r}; rename it")
+def _write_table(rows: LabelRows, out: Path, ending: str) -> None:
+    if out.suffix != ending:
+        raise ValueError(f"-o must end in {ending}, got {str(out)!r}; rename it")
     out.parent.mkdir(parents=True, exist_ok=True)
-    with labels_file(out) as write:
+    with labels_file(out, mark=ending == ".csv" and needs_mark(rows.samples)) as write:
         write(rows)
+
+
+def _with_files(rows: LabelRows, run: Path) -> LabelRows:
+    """The rows with the files of a list of images in place of the ids that were asked for."""
+    id = read_json(run / "config.json").get("id")
+    path = Path(_input(run)) if isinstance(id, str) else Path()
+    if not isinstance(id, str) or not path.is_file():
+        return rows
+    table = open_table(path)
+    column = path_column(table)
+    if column is None or id not in table.columns:
+        return rows
+    files = dict(zip(map(str, table.values(id)), read_paths(table, column), strict=True))
+    return replace(rows, samples=[files.get(name, name) for name in rows.samples])
 
 
 def _root(run: Path, images: str | Path | None) -> Path:
     """The folder of the images."""
     root = Path(images) if images is not None else Path(_input(run))
-    if root.is_file() and root.suffix in (".csv", ".parquet"):  # a list of paths relative to it
+    if root.is_file() and root.suffix.lower() in TABLE_SUFFIXES:  # a list of paths relative to it
         root = root.parent
     if not root.is_dir():
         raise ValueError(
@@ -108,24 +127,13 @@ def _paths(rows: LabelRows, root: Path) -> list[Path]:
     return found
 
 
-def _write_folders(rows: LabelRows, paths: list[Path], folder: Path, copy: bool) -> None:
-    digits = len(str(int(rows.labels.max(initial=0))))
-    for row, (label, path) in enumerate(zip(rows.labels.tolist(), paths, strict=True)):
-        place = folder / f"cluster_{label:0{digits}d}"
-        place.mkdir(exist_ok=True)
-        target = place / path.name
-        if target.exists() or target.is_symlink():  # two folders have files of the same name
-            target = place / f"{row}-{path.name}"
-        _put(path, target, copy)
-
-
 def _write_fiftyone(rows: LabelRows, paths: list[Path], folder: Path, copy: bool) -> None:
     """``data/`` and ``labels.json``, which FiftyOne reads as FiftyOneImageClassificationDataset."""
     (folder / "data").mkdir()
     labels = {}
     for row, path in enumerate(paths):
         key = f"{row:07d}-{path.stem}"  # stems alone need not be unique
-        _put(path, folder / "data" / f"{key}{path.suffix}", copy)
+        put_image(path, folder / "data" / f"{key}{path.suffix}", copy)
         labels[key] = {
             "label": f"cluster {rows.labels[row]}",
             "confidence": float(rows.probability[row]),
@@ -135,10 +143,3 @@ def _write_fiftyone(rows: LabelRows, paths: list[Path], folder: Path, copy: bool
             },
         }
     atomic_write(folder / "labels.json", to_json({"labels": labels}, indent=1) + "\n")
-
-
-def _put(path: Path, target: Path, copy: bool) -> None:
-    if copy:
-        shutil.copyfile(path, target)
-    else:
-        target.symlink_to(path)

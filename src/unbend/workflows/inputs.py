@@ -14,7 +14,8 @@ from unbend.encoding import EncodedImages, open_cache
 from unbend.exceptions import UnbendWarning
 from unbend.networks.encoders import Encoder, default_encoder, load_encoder
 from unbend.progress import Progress, silent
-from unbend.sources import Source, open_source
+from unbend.sources import Source, holds_texts, open_source
+from unbend.texts import TextEncoder, load_text_encoder
 
 __all__ = ["Inputs", "read_inputs"]
 
@@ -24,10 +25,11 @@ _SMALL = 40
 
 @dataclass(frozen=True)
 class Inputs:
-    """A source and the encoder that turns its images into vectors, if any."""
+    """A source and what turns its images or texts into vectors, if anything does."""
 
     source: Source
     encoder: Encoder | None = None
+    text_encoder: str | TextEncoder | None = None
 
     @property
     def n_samples(self) -> int:
@@ -67,6 +69,9 @@ def read_inputs(
     if it is installed. Image files are decoded at the resolution of the encoder unless
     ``image_size`` is given. ``options`` are those of :func:`unbend.sources.open_source`.
     """
+    if holds_texts(spec, options.get("text")):
+        chosen = _for_texts(encoder, device)
+        return Inputs(open_source(spec, progress=progress, **options), None, chosen)
     loaded = _load_early(spec, encoder, device)
     source = _open(spec, image_size, loaded, progress, options)
     if encoder == "auto" and loaded is None and _wants_encoder(source):
@@ -81,7 +86,9 @@ def read_inputs(
         else:
             loaded = load_encoder(name, device=device)
             if source.paths is not None and image_size is None:  # decode at its resolution
-                source = _open(spec, image_size, loaded, progress, options)
+                source = _open(spec, image_size, loaded, progress, {**options, "ready": None})
+    if source.kind == "texts":
+        return Inputs(source, None, _for_texts(encoder, device))
     if loaded is not None and source.kind == "vectors":
         raise ValueError(
             f"an encoder is for images, and {_name(spec)} holds vectors; leave --encoder out"
@@ -89,10 +96,24 @@ def read_inputs(
     return Inputs(source, loaded)
 
 
+def _for_texts(encoder: str | Encoder, device: str) -> str | TextEncoder:
+    """The encoder of texts as MLC takes it; one that must be loaded is loaded at once."""
+    if isinstance(encoder, Encoder) or encoder == "none":
+        raise ValueError(
+            "texts need an encoder; leave --encoder out for tfidf, or take hf:NAME or a folder"
+        )
+    return encoder if encoder in ("auto", "tfidf") else load_text_encoder(encoder, (), device)
+
+
 def _load_early(spec: Any, encoder: str | Encoder, device: str) -> Encoder | None:
     """The encoder, where it can be chosen before the input is opened."""
     if isinstance(encoder, Encoder):
         return encoder
+    if encoder == "tfidf":
+        raise ValueError(
+            f"encoder tfidf is for texts, and {_name(spec)} holds none; leave --encoder out, or "
+            "name the column of texts with --text"
+        )
     if encoder == "auto":
         folder = isinstance(spec, (str, Path)) and Path(spec).expanduser().is_dir()
         name = default_encoder() if folder else None

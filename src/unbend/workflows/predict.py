@@ -2,18 +2,30 @@
 
 from __future__ import annotations
 
+import sys
+import tempfile
 import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from unbend.disk import atomic_directory
 from unbend.estimator import MLC, load
+from unbend.notebook import count
 from unbend.progress import Progress, Tick, silent
-from unbend.runs import LabelRows, check_run, labels_file, needs_mark
+from unbend.runs import LabelRows, check_run, labels_file, needs_mark, write_csv
 from unbend.sources import Source, open_source
+from unbend.tables import TABLE_SUFFIXES, is_table, open_table
+from unbend.workflows.image_folders import write_folders
+from unbend.workflows.run_files import broken_table
 from unbend.workflows.streaming import chunks
 
-__all__ = ["PredictResult", "load_run", "predict"]
+__all__ = ["FORMATS", "PredictResult", "load_run", "predict"]
+
+FORMATS = ("csv", "parquet", "imagefolder")
+_STDOUT = Path("-")
 
 
 @dataclass(frozen=True)
@@ -25,6 +37,8 @@ class PredictResult:
     n_outliers: int
     n_broken: int
     seconds: float
+    broken: Path | None = None
+    read: str = ""
 
     def to_dict(self) -> dict[str, Any]:
         """Plain dict, ready for JSON."""
@@ -33,16 +47,20 @@ class PredictResult:
             "n_samples": self.n_samples,
             "n_outliers": self.n_outliers,
             "n_broken": self.n_broken,
+            "broken": None if self.broken is None else str(self.broken),
+            "read": self.read,
             "seconds": round(self.seconds, 1),
         }
 
     def summary(self) -> str:
-        """One line of text."""
-        broken = f", {self.n_broken} broken files left out" if self.n_broken else ""
-        return (
-            f"{self.n_samples} samples labelled, {self.n_outliers} of them outliers{broken}, "
-            f"{self.seconds:.0f} s; written to {self.out}"
+        """One line of text, or two for a table."""
+        broken = f", {self.n_broken} broken ones left out" if self.n_broken else ""
+        broken += f" (see {self.broken})" if self.broken is not None else ""
+        text = (
+            f"{count(self.n_samples, 'sample')} labelled, {self.n_outliers} of them outliers"
+            f"{broken}, {self.seconds:.0f} s; written to {self.out}"
         )
+        return f"read {self.read}\n{text}" if self.read else text
 
 
 def predict(
@@ -50,94 +68,205 @@ def predict(
     input: Any,
     *,
     out: str | Path = "labels.csv",
+    format: str | None = None,
     probabilities: bool = False,
     overwrite: bool = False,
+    id: str | None = None,
+    max_broken: float = 0.1,
+    strict: bool = False,
     encoder: str = "auto",
     device: str = "auto",
+    copy: bool = False,
     progress: Progress = silent,
 ) -> PredictResult:
     """Label new samples with the model of a run.
 
     The input is read, labelled and written in chunks that keep its order, so memory does not grow
-    with it.
+    with it. Of a table the columns are taken that the run was made from, by their names.
 
     Parameters
     ----------
     run : path
         A run directory, or a directory that :meth:`unbend.MLC.save` wrote.
-    input : path, str or array
-        Samples of the kind that the model was fitted on.
+    input : path, str, array, table or list
+        Samples of the kind that the model was fitted on; a single image or text file, too.
     out : path
-        Table to write, ``.csv`` or ``.parquet``: sample, cluster, probability, outlier_score.
+        What to write. A table, ``.csv`` or ``.parquet``, has the columns sample, cluster,
+        probability, outlier_score; ``-`` is csv on standard output.
+    format : {"csv", "parquet", "imagefolder"}, optional
+        By default what ``out`` ends in. ``"imagefolder"`` makes a folder per cluster with links
+        to the images.
     probabilities : bool
         Add a column per cluster.
     overwrite : bool
         Replace ``out`` if it exists.
+    id : str, optional
+        The column of ids; by default the one of the run.
+    max_broken, strict
+        What may be skipped, as in :func:`unbend.workflows.cluster`. Skipped files and rows are
+        listed in ``OUT.broken.csv``.
     encoder : str
         Where to find the encoder of the run if it has moved; other weights are refused.
         ``"auto"`` uses the one that the run was made with.
     device : str
         Device of the encoder.
+    copy : bool
+        Copy images instead of linking to them.
     progress : callable
         Receives :class:`~unbend.progress.Tick`.
     """
     start = time.perf_counter()
-    out = _check_out(Path(out), overwrite)
+    out, format = _check_out(Path(out), format, overwrite, probabilities, copy)
     model = load_run(run, None if encoder == "auto" else encoder)
     model.set_params(device=device)
-    source = open_source(input, image_size=_side(model), progress=progress)
-    outliers = _write(out, model, source, str(input), probabilities, progress)
+    source = open_source(
+        input,
+        image_size=model.image_side,
+        max_broken=max_broken,
+        strict=strict,
+        progress=progress,
+        **_reading(model, input, id),
+    )
+    if format == "imagefolder" and source.paths is None:
+        raise ValueError("--format imagefolder is for image files; take csv or parquet")
+    with _writer(out, format, source, copy) as write:
+        outliers = _label(write, model, source, _name(input), probabilities, progress)
+    listed = _list_broken(out, source)
     seconds = time.perf_counter() - start
-    return PredictResult(out, len(source.X), outliers, len(source.broken), seconds)
+    return PredictResult(
+        out, len(source.X), outliers, len(source.broken), seconds, listed, source.note
+    )
 
 
 def load_run(run: str | Path, encoder: str | None = None) -> MLC:
     """Load the model of a run directory, or a saved model directory."""
     run = Path(run)
     check_run(run, "model")
-    model = load(run / "model" if (run / "model").exists() else run, encoder=encoder)
-    if encoder is not None and model._encoder_record is None:
+    model = load(run, encoder=encoder)
+    if encoder is not None and model._encoder_record is None and model._text_state is None:
         raise ValueError(f"the run {str(run)!r} was made without an encoder; leave --encoder out")
     return model
 
 
-def _side(model: MLC) -> int | None:
-    """Side length of the model's images, so that files are decoded at the same size."""
-    record, shape = model._encoder_record, model._scaling.shape
-    side = record["resolution"] if record is not None else shape[-1] if len(shape) == 3 else None
-    return max(side) if isinstance(side, list) else side
+def _reading(model: MLC, input: Any, id: str | None) -> dict[str, Any]:
+    """Options of :func:`open_source` to read a table as the run did."""
+    known = model._reading or {}
+    file = isinstance(input, (str, Path)) and str(input).lower().endswith(TABLE_SUFFIXES)
+    if not (file and Path(input).expanduser().is_file()) and not is_table(input):
+        return {"id": id}
+    columns = open_table(input).columns
+    found: dict[str, Any] = {"id": id}
+    if id is None and known.get("id") in columns:
+        found["id"] = known["id"]
+    if known.get("columns"):
+        found["columns"] = known["columns"]
+    if model._text_state is not None:
+        found["text"] = known.get("text") or _text_column(columns, input)
+    return found
 
 
-def _check_out(out: Path, overwrite: bool) -> Path:
-    if out.suffix not in (".csv", ".parquet"):
-        raise ValueError(f"-o must end in .csv or .parquet, got {str(out)!r}; rename it")
+def _text_column(columns: list[str], input: Any) -> str:
+    if len(columns) == 1:
+        return columns[0]
+    raise ValueError(
+        f"the model is of texts, and {_name(input)!r} has several columns: "
+        f"{', '.join(columns[:9])}; give a table of one column, or a folder of texts"
+    )
+
+
+def _name(input: Any) -> str:
+    return str(input) if isinstance(input, (str, Path)) else "the samples"
+
+
+def _check_out(
+    out: Path, format: str | None, overwrite: bool, probabilities: bool, copy: bool
+) -> tuple[Path, str]:
+    if format is not None and format not in FORMATS:
+        raise ValueError(f"`format` must be one of {', '.join(FORMATS)}, got {format!r}")
+    if format == "imagefolder":
+        if out == _STDOUT or probabilities:
+            what = "-o -" if out == _STDOUT else "--probabilities"
+            raise ValueError(f"--format imagefolder writes folders; leave {what} out")
+        out = Path("clusters") if out == Path("labels.csv") else out
+        if out.exists():
+            raise ValueError(f"{str(out)!r} already exists; name another with -o")
+        return out, format
+    if copy:
+        raise ValueError("--copy is for --format imagefolder; leave it out")
+    if out == _STDOUT:
+        if format == "parquet":
+            raise ValueError("-o - writes csv; name a file for parquet")
+        return out, "csv"
+    if format is not None and out.name == "labels.csv":
+        out = out.with_suffix(f".{format}")
+    if out.suffix not in (".csv", ".parquet") or format not in (None, out.suffix[1:]):
+        wanted = ".csv or .parquet" if format is None else f".{format}"
+        raise ValueError(f"-o must end in {wanted}, got {str(out)!r}; rename it")
     if out.exists() and not overwrite:
         raise ValueError(f"{str(out)!r} already exists; name another or pass --overwrite")
     if out.is_dir() or not out.parent.is_dir():
         raise ValueError(f"cannot write {str(out)!r}: no such folder; make it, or name another")
-    return out
+    return out, out.suffix[1:]
 
 
-def _write(
-    out: Path, model: MLC, source: Source, spec: str, probabilities: bool, progress: Progress
+@contextmanager
+def _writer(
+    out: Path, format: str, source: Source, copy: bool
+) -> Iterator[Callable[[LabelRows], None]]:
+    """Where rows of labels go."""
+    mark = format == "csv" and needs_mark(source.names)
+    if format == "imagefolder":
+        assert source.paths is not None  # checked before
+        rows: list[LabelRows] = []
+        yield rows.append
+        with atomic_directory(out) as folder:
+            write_folders(
+                [int(q) for part in rows for q in part.labels], source.paths, folder, copy
+            )
+    elif out == _STDOUT:  # whole or not at all, as a file
+        with tempfile.TemporaryDirectory() as folder_name:
+            file = Path(folder_name) / "labels.csv"
+            with labels_file(file) as write:
+                yield write
+            sys.stdout.write(file.read_bytes().decode())
+            sys.stdout.flush()
+    else:
+        with labels_file(out, mark=mark) as write:
+            yield write
+
+
+def _list_broken(out: Path, source: Source) -> Path | None:
+    if not source.broken or out == _STDOUT:
+        return None
+    path = out.with_name(f"{out.stem}.broken.csv")
+    write_csv(path, *broken_table(source))
+    return path
+
+
+def _label(
+    write: Callable[[LabelRows], None],
+    model: MLC,
+    source: Source,
+    spec: str,
+    probabilities: bool,
+    progress: Progress,
 ) -> int:
     X, names, outliers = source.X, source.names, 0
-    with labels_file(out, mark=out.suffix == ".csv" and needs_mark(names)) as write:
-        for where, part in chunks(X):
-            try:
-                said = model.assess(part)
-            except ValueError as error:
-                raise ValueError(f"cannot label {spec!r}: {error}") from error
-            outliers += int((said.outlier_score > model.outlier_threshold_).sum())
-            p = said.probabilities
-            write(
-                LabelRows(
-                    names[where],
-                    said.labels,
-                    p.max(axis=1),
-                    said.outlier_score,
-                    p if probabilities else None,
-                )
+    for where, part in chunks(X):
+        try:
+            said = model.assess(part)
+        except ValueError as error:
+            raise ValueError(f"cannot label {spec!r}: {error}") from error
+        outliers += int((said.outlier_score > model.outlier_threshold_).sum())
+        p = said.probabilities
+        write(
+            LabelRows(
+                names[where],
+                said.labels,
+                p.max(axis=1),
+                said.outlier_score,
+                p if probabilities else None,
             )
-            progress(Tick("labelling", where.stop, len(X)))
+        )
+        progress(Tick("labelling", where.stop, len(X)))
     return outliers

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +14,10 @@ from unbend.estimator import MLC, Assessment
 from unbend.metrics.comparison import TimedLabels
 from unbend.metrics.comparison import compare as compare_methods
 from unbend.metrics.tables import Table
+from unbend.networks import Encoder
+from unbend.pixels.duplicates import DuplicateGroup, duplicate_note, duplicate_table
 from unbend.progress import Progress, Tick
-from unbend.report import compare_with_truth, make_thumbnails, write_report
+from unbend.report import choose_passages, compare_with_truth, make_thumbnails, write_report
 from unbend.runs import (
     MANIFEST_FORMAT,
     LabelRows,
@@ -31,7 +33,7 @@ from unbend.sources import NamedSet, Source
 from unbend.workflows.inputs import Inputs
 from unbend.workflows.streaming import chunks, slices
 
-__all__ = ["describe_source", "write_broken", "write_run_files"]
+__all__ = ["broken_table", "describe_source", "write_broken", "write_run_files"]
 
 
 def write_run_files(
@@ -46,20 +48,29 @@ def write_run_files(
     compare: bool,
     report: bool,
     progress: Progress,
+    groups: Sequence[DuplicateGroup] = (),
 ) -> tuple[Table | None, dict[str, Any] | None, Path | None]:
     """Write all files of a run; return the table of peers, the scores and the report, if wanted."""
     source = inputs.source
     with log.stage("labelling"):
         labels = _write_tables(run, model, inputs, trained_on_all=rows is None, progress=progress)
     run.write_history(model.history_)
-    run.write_json("config.json", {"input": spec, **identity, **model.config_.to_dict()})
+    read = {"id": source.reading.get("id"), "columns": source.reading.get("columns")}
+    run.write_json("config.json", {"input": spec, **read, **identity, **model.config_.to_dict()})
     write_broken(run, source)
+    if groups:
+        run.write_table("duplicates.csv", *duplicate_table(groups, source.names))
+        log.warnings.append(duplicate_note(groups))
     scores = _scores(inputs, labels)
     if scores is not None:
         run.write_json("metrics.json", scores)
     if source.kind == "images":
         _write_thumbnails(run, source.X, labels)
-    table = _compare(inputs, labels, log.seconds.get("training", 0.0)) if compare else None
+    if source.kind == "texts":
+        run.write_json(
+            "passages.json", choose_passages(source.X.tolist(), labels, model.n_clusters_)
+        )
+    table = _compare(model, inputs, labels, log.seconds.get("training", 0.0)) if compare else None
     run.write_json("manifest.json", _manifest(model, inputs, labels, identity, log))
     page = None
     if report:
@@ -71,10 +82,15 @@ def write_run_files(
 
 
 def write_broken(run: RunDirectory, source: Source) -> None:
-    """List the files that could not be read in ``broken.csv``, if there are any."""
+    """List the files and rows that could not be used in ``broken.csv``, if there are any."""
     if source.broken:
-        broken = ([str(item.path), item.reason] for item in source.broken)
-        run.write_table("broken.csv", ["path", "reason"], broken)
+        run.write_table("broken.csv", *broken_table(source))
+
+
+def broken_table(source: Source) -> tuple[list[str], Iterator[list[str]]]:
+    """Header and rows of ``broken.csv``."""
+    first = "sample" if source.paths is None else "path"
+    return [first, "reason"], ([str(item.path), item.reason] for item in source.broken)
 
 
 def describe_source(source: Source) -> dict[str, Any]:
@@ -145,9 +161,9 @@ def _scores(inputs: Inputs, labels: NDArray[np.int64]) -> dict[str, Any] | None:
     }
 
 
-def _compare(inputs: Inputs, labels: NDArray[np.int64], seconds: float) -> Table:
+def _compare(model: MLC, inputs: Inputs, labels: NDArray[np.int64], seconds: float) -> Table:
     source = inputs.source
-    X = inputs.embeddings()
+    X = model.embed(source.X) if source.kind == "texts" else inputs.embeddings()
     assert source.y is not None  # checked before training
     data = NamedSet(name=source.name, split=source.split, X=np.asarray(X), y=source.y)
     return compare_methods(data, {"MLC": [TimedLabels(labels, seconds)]})
@@ -162,7 +178,7 @@ def _manifest(
         "software": software(__version__),
         "identity": identity,
         "data": describe_source(source),
-        "encoder": None if encoder is None else encoder.describe(),
+        "encoder": _encoder(model, encoder),
         "n_samples": len(labels),
         "n_clusters": model.n_clusters_,
         "n_trained": identity["train_on"],
@@ -172,3 +188,9 @@ def _manifest(
         "seconds": log.seconds,
         "warnings": log.warnings,
     }
+
+
+def _encoder(model: MLC, encoder: Encoder | None) -> dict[str, Any] | None:
+    if model._text_state is not None:
+        return {"name": model._text_state[1]["name"]}
+    return None if encoder is None else encoder.describe()

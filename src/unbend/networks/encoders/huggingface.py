@@ -14,6 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from unbend.disk.hub import is_offline
 from unbend.networks.encoders.encoder import Encoder, fingerprint_of
 from unbend.networks.encoders.preprocess import IMAGENET_MEAN, IMAGENET_STD, Preprocessing
 
@@ -164,7 +165,7 @@ def _preprocessor_config(where: str, name: str) -> dict[str, Any]:
     from transformers.utils.hub import cached_file
 
     try:
-        path = cached_file(where, "preprocessor_config.json")
+        path = cached_file(where, "preprocessor_config.json", local_files_only=_is_local(where))
         config = json.loads(Path(str(path)).read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise OSError(
@@ -187,12 +188,18 @@ def _load_model(where: str, name: str) -> tuple[Any, list[str]]:
                 where,
                 use_safetensors=True,
                 trust_remote_code=False,
+                local_files_only=_is_local(where),
                 output_loading_info=True,
                 dtype=torch.float32,
             )
         except (OSError, ValueError) as error:
             raise OSError(_not_found(name, error)) from error
     return model.eval(), sorted(info["missing_keys"])
+
+
+def _is_local(where: str) -> bool:
+    """Whether only files on this machine are read; without a network, retries take a minute."""
+    return Path(where).is_dir() or is_offline()
 
 
 def _check_folder(where: str, name: str) -> None:

@@ -164,6 +164,12 @@
       const sheet = el("div", "sheet big");
       sheet.append(...pictures);
       body.append(sheet);
+    } else if (c.passages.length) {
+      for (const [name, text] of c.passages) {
+        const box = el("blockquote", "passage", text);
+        box.append(el("cite", "", name));
+        body.append(box);
+      }
     } else {
       const list = el("ul", "doubts plain");
       for (const slot of c.examples) {

@@ -12,8 +12,8 @@ from pathlib import Path
 import numpy as np
 
 from unbend.disk import atomic_directory, atomic_open, atomic_write
+from unbend.pixels.decode import decode
 from unbend.progress import Tick
-from unbend.sources.decode import decode
 from unbend.sources.named.archives import Archive, DataStore
 from unbend.sources.named.spec import Labelled, Recipe
 

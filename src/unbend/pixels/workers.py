@@ -14,8 +14,8 @@ from queue import SimpleQueue
 from threading import Timer
 from typing import IO, cast
 
-from unbend.sources import decode
-from unbend.sources.decode import Decoded, read_image
+from unbend.pixels import decode
+from unbend.pixels.decode import Decoded, read_image
 
 __all__ = ["decode_all", "worker_count"]
 

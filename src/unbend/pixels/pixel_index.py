@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from unbend.disk import Cache
-from unbend.sources.decode import HASH
+from unbend.pixels.decode import HASH
 
 __all__ = ["UNKNOWN", "FileRecord", "Index", "Stamp", "stamp_of"]
 

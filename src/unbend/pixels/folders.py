@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple, overload
 
-from unbend.sources.decode import EXTENSIONS
+from unbend.pixels.decode import EXTENSIONS
 
-__all__ = ["Broken", "Listing", "PathList", "list_images"]
+__all__ = ["Broken", "Listing", "PathList", "has_images", "list_images", "skipped_hint"]
+
+# Images that are not read, or only with an extra; they are counted.
+_KINDS = (
+    ".heic", ".heif", ".avif", ".jxl", ".jp2", ".psd", ".svg", ".dng", ".cr2", ".nef", ".arw",
+)  # fmt: skip
+_OTHER_KINDS = tuple(kind for kind in _KINDS if kind not in EXTENSIONS)
 
 
 class Broken(NamedTuple):
@@ -27,6 +34,7 @@ class Listing:
     root: Path
     names: list[str]
     broken: list[Broken]
+    skipped: Counter[str] = field(default_factory=Counter)  # kinds of images that are not read
 
 
 def list_images(root: str | Path) -> Listing:
@@ -40,6 +48,7 @@ def list_images(root: str | Path) -> Listing:
     root = Path(root)
     names: list[str] = []
     broken: list[Broken] = []
+    skipped: Counter[str] = Counter()
     seen = {_identity(os.stat(root))}
     waiting = [""]
     while waiting:
@@ -62,8 +71,29 @@ def list_images(root: str | Path) -> Listing:
                 inside.append(name)
             elif what:
                 broken.append(Broken(name, what))
+            elif entry.name.lower().endswith(_OTHER_KINDS) and not entry.name.startswith("."):
+                skipped[Path(entry.name).suffix.lower()] += 1
         waiting.extend(reversed(inside))
-    return Listing(root, sorted(names, key=os.fsencode), sorted(broken, key=_by_path))
+    return Listing(root, sorted(names, key=os.fsencode), sorted(broken, key=_by_path), skipped)
+
+
+def has_images(root: str | Path) -> bool:
+    """Whether a folder holds any file named like an image; stops at the first."""
+    return any(
+        name.lower().endswith(EXTENSIONS) and not name.startswith(".")
+        for _, _, files in os.walk(root, followlinks=False)
+        for name in files
+    )
+
+
+def skipped_hint(listing: Listing) -> str:
+    """How many images of other kinds a folder holds, and what to do; empty if there are none."""
+    if not listing.skipped:
+        return ""
+    counts = ", ".join(f"{n} {kind}" for kind, n in sorted(listing.skipped.items()))
+    apple = any(kind in (".heic", ".heif") for kind in listing.skipped)
+    remedy = "pip install 'unbend[heif]'" if apple else "convert them to PNG"
+    return f" ({counts} skipped: {remedy})"
 
 
 _IMAGE, _FOLDER, _IGNORED = "an image", "a folder", ""

@@ -23,11 +23,11 @@ from numpy.typing import NDArray
 
 from unbend.disk import Cache, hash_array, hash_values, locked
 from unbend.disk.cache import REMEDY, keep_latest
+from unbend.pixels.decode import DECODING, HASH, Decoded, hash_file
+from unbend.pixels.folders import Broken
+from unbend.pixels.pixel_index import UNKNOWN, FileRecord, Index, stamp_of
+from unbend.pixels.workers import decode_all
 from unbend.progress import Progress, Tick, silent
-from unbend.sources.decode import DECODING, HASH, Decoded, hash_file
-from unbend.sources.folders import Broken
-from unbend.sources.pixel_index import UNKNOWN, FileRecord, Index, stamp_of
-from unbend.sources.workers import decode_all
 
 __all__ = ["Pixels", "open_pixels"]
 

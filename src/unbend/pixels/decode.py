@@ -7,6 +7,7 @@ fraction of a second, never load torch, and never run the user's own script a se
 from __future__ import annotations
 
 import hashlib
+import importlib.util
 import json
 import os
 import signal
@@ -16,7 +17,7 @@ import sys
 import warnings
 from typing import IO, Any, NamedTuple
 
-from PIL import Image, UnidentifiedImageError
+from PIL import Image, UnidentifiedImageError, features
 
 __all__ = [
     "DECODING",
@@ -27,14 +28,21 @@ __all__ = [
     "hash_file",
     "is_regular",
     "read_image",
+    "square",
 ]
 
 # Increase when the same file would give different pixels, so that older caches are ignored.
 DECODING = 1
 DEFAULT_SIZE = 64
-EXTENSIONS = (".jpg", ".jpeg", ".png", ".webp", ".bmp", ".tif", ".tiff", ".gif")
 # Listed explicitly, so that a file can never start one of Pillow's rarer readers (PostScript etc.).
-FORMATS = ("JPEG", "PNG", "WEBP", "BMP", "DIB", "TIFF", "GIF")
+FORMATS: tuple[str, ...] = ("JPEG", "PNG", "WEBP", "BMP", "DIB", "TIFF", "GIF")
+EXTENSIONS: tuple[str, ...] = (
+    ".jpg", ".jpeg", ".png", ".webp", ".bmp", ".tif", ".tiff", ".gif",
+)  # fmt: skip
+if features.check("avif"):  # part of newer versions of Pillow
+    FORMATS, EXTENSIONS = (*FORMATS, "AVIF"), (*EXTENSIONS, ".avif")
+if importlib.util.find_spec("pillow_heif") is not None:
+    FORMATS, EXTENSIONS = (*FORMATS, "HEIF"), (*EXTENSIONS, ".heic", ".heif")
 MAX_PIXELS = 178_956_970  # Pillow's own limit against decompression bombs
 HASH = 16
 
@@ -96,6 +104,8 @@ def decode(file: IO[bytes], size: int) -> bytes:
     """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # Pillow warns about metadata that we do not use
+        if "HEIF" in FORMATS and "HEIF" not in Image.OPEN:
+            importlib.import_module("pillow_heif").register_heif_opener()
         with Image.open(file, formats=FORMATS) as image:
             width, height = image.size
             if width * height > MAX_PIXELS:
@@ -103,11 +113,16 @@ def decode(file: IO[bytes], size: int) -> bytes:
             # JPEG decodes much faster at 1/2, 1/4 or 1/8 of its size. Twice the target size keeps
             # enough detail for the final resize.
             image.draft(None, (2 * size, 2 * size))
-            image.load()
-            square = _to_rgb(_centre(_resizable(image), size))
-            turn = _TURNS.get(_orientation(image))
-        square = square.transpose(turn) if turn is not None else square
-        return b"".join(plane.tobytes() for plane in square.split())
+            return square(image, size)
+
+
+def square(image: Image.Image, size: int) -> bytes:
+    """The centre of an open image, ``size`` pixels wide: RGB, planes first."""
+    image.load()
+    found = _to_rgb(_centre(_resizable(image), size))
+    turn = _TURNS.get(_orientation(image))
+    found = found.transpose(turn) if turn is not None else found
+    return b"".join(plane.tobytes() for plane in found.split())
 
 
 def _orientation(image: Image.Image) -> int:

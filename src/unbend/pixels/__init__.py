@@ -1,0 +1,1 @@
+"""Image files as pixels: list, decode and cache them, find duplicates and poor quality."""

@@ -1,0 +1,272 @@
+"""Choose the columns of a table: samples, ids, and what is left out, with a reason."""
+
+from __future__ import annotations
+
+import fnmatch
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unbend.tables.table import Table, near_names, shorten
+
+__all__ = ["Choice", "choose_columns", "is_list", "is_number", "is_text", "join_names"]
+
+_ID_NAME = re.compile(
+    r"(?i)(?:.*[_\- .])?(?:id|ids|uuid|guid|rowid|index|key)|unnamed:? \d+|rownames"
+)
+_LABEL_NAME = re.compile(
+    r"(?i)(?:true[_ ]?|gt[_ ]?|ground[_ ]?truth[_ ]?)?"
+    r"(?:labels?|class|classes|class[_ ]?id|label[_ ]?id|targets?|category|y|y_true|truth)"
+)
+_PATH_NAMES = ("path", "file", "filename", "file_name", "image", "url")
+_FEW = 20  # rows; in fewer, whole numbers are often unique by chance
+_MOST_IDS = 2  # more columns of unique whole numbers than these are measurements
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The columns of a table by their role.
+
+    ``features`` are columns of numbers, or one column of lists; ``left_out`` has a reason for each
+    column that is not used.
+    """
+
+    features: list[str]
+    id: str | None = None
+    text: str | None = None
+    left_out: dict[str, str] = field(default_factory=dict)
+
+    def note(self) -> str:
+        """What was taken, in one line."""
+        if self.text is not None:
+            parts = [f"texts from {self.text!r}"]
+        else:
+            s = "" if len(self.features) == 1 else "s"
+            parts = [f"{len(self.features)} column{s} ({shorten(self.features, 5)})"]
+        if self.id is not None:
+            parts.append(f"ids from {self.id!r}")
+        by_reason: dict[str, list[str]] = {}
+        for name, reason in self.left_out.items():
+            by_reason.setdefault(reason, []).append(name)
+        out = [f"{shorten(names, 5)} ({reason})" for reason, names in by_reason.items()]
+        return "; ".join([*parts, f"left out: {', '.join(out)}"] if out else parts)
+
+
+def join_names(text: str | Sequence[str] | None) -> list[str] | None:
+    """Names of columns from a list or from text with commas.
+
+    >>> join_names("a, b"), join_names(None)
+    (['a', 'b'], None)
+    """
+    if text is None:
+        return None
+    if isinstance(text, str):
+        text = [part.strip() for part in text.split(",")]
+    return [str(name) for name in text if str(name)]
+
+
+def choose_columns(
+    table: Table,
+    *,
+    columns: str | Sequence[str] | None = None,
+    exclude: str | Sequence[str] | None = None,
+    id: str | None = None,
+    labels: str | None = None,
+    text: str | None = None,
+) -> Choice:
+    """Choose the samples and ids of a table.
+
+    Columns that look like ids (whole numbers that are all different, or a name such as ``id``) or
+    labels (a name such as ``label`` or ``class``) are left out unless they are named.
+
+    Parameters
+    ----------
+    columns, exclude : names, optional
+        Columns to take and to leave out; ``*`` stands for anything.
+    id, labels, text : str, optional
+        The column of ids, of true labels (never a sample), and of texts.
+    """
+    for option, name in (("--id", id), ("--labels", labels), ("--text", text)):
+        if name is not None:
+            table.check_names([name], option)
+    wanted = _matching(table, columns, "--columns")
+    gone = _matching(table, exclude, "--exclude") or []
+    if wanted is not None:
+        both = [name for name in wanted if name in gone]
+        if both:
+            raise ValueError(f"column {both[0]!r} is in --columns and in --exclude; choose one")
+    left = dict.fromkeys(gone, "as asked")
+    if labels is not None:
+        left[labels] = "the true labels"
+    id = id if id is not None else _find_id(table, {*left, *(wanted or ()), text})
+    if text is not None:
+        if not is_text(table.type_of(text)):
+            raise ValueError(
+                f"--text: column {text!r} of {table.what} holds {table.type_of(text)}, not text; "
+                f"{_texts_there_are(table)}"
+            )
+        return Choice([], id, text)
+    if wanted is not None:
+        _check_numbers(table, wanted)
+        return Choice(wanted, id, None, left)
+    return _guess(table, id, left)
+
+
+def _matching(table: Table, names: str | Sequence[str] | None, option: str) -> list[str] | None:
+    names = join_names(names)
+    if names is None:
+        return None
+    found: list[str] = []
+    for name in names:
+        match = [name] if name in table.columns else fnmatch.filter(table.columns, name)
+        if not match:
+            raise ValueError(
+                f"{option}: {table.what} has no column {name!r}; {near_names(name, table.columns)}"
+            )
+        found += [m for m in match if m not in found]
+    if not found:
+        raise ValueError(f"{option} names no column; {near_names('', table.columns)}")
+    return found
+
+
+def _guess(table: Table, id: str | None, left: dict[str, str]) -> Choice:
+    rest = [name for name in table.columns if name not in left and name != id]
+    vectors = [name for name in rest if is_list(table.type_of(name))]
+    if len(vectors) > 1:
+        raise ValueError(
+            f"{table.what} holds several columns of lists: {shorten(vectors)}; choose one with "
+            f"--columns {vectors[0]}"
+        )
+    numbers = [name for name in rest if is_number(table.type_of(name))]
+    if vectors:
+        left |= dict.fromkeys(numbers, "beside the vectors")
+        numbers = []
+    for name in _labels_among(table, numbers):
+        left[name] = "looks like labels"
+    numbers = [name for name in numbers if name not in left]
+    for name in _ids_among(table, numbers):
+        left[name] = "looks like ids"
+    features = vectors or [name for name in numbers if name not in left]
+    others = [n for n in rest if n not in features and n not in left]
+    left |= {name: "text" if is_text(table.type_of(name)) else "no numbers" for name in others}
+    if not features:
+        raise ValueError(_nothing_left(table, left))
+    return Choice(features, id, None, left)
+
+
+def _nothing_left(table: Table, left: dict[str, str]) -> str:
+    looks = [name for name, reason in left.items() if reason.startswith("looks")]
+    if looks:
+        return (
+            f"{table.what} has no columns of numbers but {shorten(looks)}, which look like ids or "
+            f"labels; name what to take with --columns {looks[0]}"
+        )
+    hint = f"; {_texts_there_are(table)}" if "text" in left.values() else ""
+    return f"{table.what} has no columns of numbers; it holds: {shorten(table.columns)}{hint}"
+
+
+def _texts_there_are(table: Table) -> str:
+    texts = [name for name in table.columns if is_text(table.type_of(name))]
+    return f"cluster texts with --text {texts[0]}" if texts else "it has no column of text"
+
+
+def _check_numbers(table: Table, names: list[str]) -> None:
+    vectors = [name for name in names if is_list(table.type_of(name))]
+    if vectors and len(names) > 1:
+        raise ValueError(
+            f"--columns: {vectors[0]!r} of {table.what} holds vectors; name it alone, or columns "
+            "of numbers"
+        )
+    for name in names:
+        kind = table.type_of(name)
+        if not (is_number(kind) or is_list(kind)):
+            raise ValueError(
+                f"--columns: column {name!r} of {table.what} holds {kind}, not numbers; leave it "
+                "out or encode it"
+            )
+
+
+# ---------------------------------------------------------------------- looks like
+
+
+def _find_id(table: Table, taken: set[str | None]) -> str | None:
+    """The index of pandas; else the first column named like an id whose values are unique."""
+    if table.names is not None:
+        return None  # the index of a table in memory
+    if table.index is not None:
+        return table.index
+    named = [n for n in table.columns if n not in taken and _ID_NAME.fullmatch(n.strip())]
+    paths = [n for n in table.columns if n not in taken and n.lower() in _PATH_NAMES]
+    for name in (*named, *(n for n in paths if is_text(table.type_of(n)))):
+        kind = table.type_of(name)
+        if (is_text(kind) or _is_whole(kind)) and _is_unique(_column(table, name)):
+            return name
+    return None
+
+
+def _labels_among(table: Table, names: list[str]) -> list[str]:
+    """Columns named like labels. In a table of coordinates x and y, y is none."""
+    lower = {name.lower() for name in table.columns}
+    found = [n for n in names if _LABEL_NAME.fullmatch(n.strip())]
+    return [n for n in found if not (n.lower() == "y" and "x" in lower)]
+
+
+def _ids_among(table: Table, names: list[str]) -> list[str]:
+    """Columns named like ids, and up to two of whole numbers that are all different."""
+    named = [n for n in names if _ID_NAME.fullmatch(n.strip())]
+    rest = [n for n in names if n not in named and _is_whole(table.type_of(n))]
+    if table.n < _FEW or len(rest) > 64:  # a table of counts
+        return named
+    unique = [n for n in rest if _is_unique(_column(table, n))]
+    return named + (unique if len(unique) <= _MOST_IDS else [])
+
+
+def _column(table: Table, name: str) -> NDArray[Any]:
+    parts = [b.column(0).to_numpy(zero_copy_only=False) for b in table.batches([name])]
+    return np.concatenate(parts) if parts else np.zeros(0)
+
+
+def _is_unique(values: NDArray[Any]) -> bool:
+    if values.dtype.kind == "O":
+        return None not in values and len(set(values.tolist())) == len(values)
+    return len(np.unique(values)) == len(values) and not (values != values).any()
+
+
+# ---------------------------------------------------------------------- kinds
+
+
+def _is_whole(kind: Any) -> bool:
+    import pyarrow as pa
+
+    return bool(pa.types.is_integer(kind))
+
+
+def is_number(kind: Any) -> bool:
+    """Whether an Arrow type is a number; truth values count."""
+    import pyarrow as pa
+
+    t = pa.types
+    return bool(
+        t.is_integer(kind) or t.is_floating(kind) or t.is_boolean(kind) or t.is_decimal(kind)
+    )
+
+
+def is_text(kind: Any) -> bool:
+    """Whether an Arrow type is text."""
+    import pyarrow as pa
+
+    t = pa.types
+    return bool(t.is_string(kind) or t.is_large_string(kind) or t.is_string_view(kind))
+
+
+def is_list(kind: Any) -> bool:
+    """Whether an Arrow type is a list of numbers."""
+    import pyarrow as pa
+
+    t = pa.types
+    lists = t.is_list(kind) or t.is_large_list(kind) or t.is_fixed_size_list(kind)
+    return bool(lists and is_number(kind.value_type))

@@ -1,0 +1,149 @@
+"""Sentence encoders: transformers of the Hugging Face hub or of a local folder."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from unbend.disk import hash_values
+from unbend.disk.hub import is_offline
+from unbend.progress import Progress, Tick, silent
+
+__all__ = ["DEFAULT_SENTENCES", "Sentences", "find_default"]
+
+# Small, fast on a CPU, and the usual first choice of sentence-transformers.
+DEFAULT_SENTENCES = "sentence-transformers/all-MiniLM-L6-v2"
+_BATCH = 64
+_LONGEST = 512  # tokens
+
+
+class Sentences:
+    """A frozen sentence encoder.
+
+    Parameters
+    ----------
+    name : str
+        A name on the hub or a folder. Only safetensors are read.
+    encode : callable
+        From texts to vectors.
+    fingerprint : str
+        Of the weights.
+    """
+
+    def __init__(
+        self, name: str, encode: Callable[[list[str]], NDArray[np.float32]], fingerprint: str
+    ) -> None:
+        self.name, self.fingerprint, self._encode = name, fingerprint, encode
+
+    @property
+    def cache_key(self) -> str:
+        """Identifies the encoder in the cache of embeddings."""
+        return f"sentences|{self.fingerprint}"
+
+    def encode(self, texts: Sequence[str], progress: Progress = silent) -> NDArray[np.float32]:
+        """Unit vectors (n, p)."""
+        parts = []
+        for start in range(0, len(texts), _BATCH):
+            parts.append(self._encode([str(t) for t in texts[start : start + _BATCH]]))
+            progress(Tick("encode", min(start + _BATCH, len(texts)), len(texts)))
+        Z = np.concatenate(parts).astype(np.float32)
+        unit: NDArray[np.float32] = Z / np.maximum(np.linalg.norm(Z, axis=1, keepdims=True), 1e-12)
+        return unit
+
+    def state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
+        """Name and fingerprint; the weights stay where they are."""
+        return {}, {"name": self.name, "fingerprint": self.fingerprint}
+
+    @classmethod
+    def load(cls, name: str, *, device: str = "auto", offline: bool = False) -> Sentences:
+        """Load by its name on the hub, ``hf:NAME``, or from a folder."""
+        plain = name.removeprefix("hf:")
+        folder = Path(plain).expanduser()
+        where = str(folder) if folder.is_dir() else plain
+        if folder.is_dir() and not list(folder.rglob("*.safetensors")):
+            raise OSError(
+                f"{plain!r} holds no .safetensors weights; pickled weights are not read: convert "
+                "them with save_pretrained(..., safe_serialization=True)"
+            )
+        target = ("cuda" if torch.cuda.is_available() else "cpu") if device == "auto" else device
+        sentence_folder = (folder / "modules.json").is_file() or not folder.is_dir()
+        try:
+            if sentence_folder and importlib.util.find_spec("sentence_transformers"):
+                encode, module = _sentence_transformer(where, target, offline)
+            else:
+                encode, module = _transformer(where, target, offline)
+        except (OSError, ValueError, KeyError) as error:
+            first = (str(error).strip().splitlines() or [type(error).__name__])[0][:160]
+            raise OSError(
+                f"text encoder {name!r} could not be loaded ({first}); check the name and the "
+                "network, or give a local folder"
+            ) from error
+        return cls(name, encode, _fingerprint(module))
+
+
+def find_default() -> Sentences | None:
+    """The usual sentence encoder, if it is installed and already on this machine."""
+    if not importlib.util.find_spec("sentence_transformers"):
+        return None
+    try:
+        return Sentences.load(DEFAULT_SENTENCES, offline=True)
+    except (OSError, ImportError):
+        return None
+
+
+def _sentence_transformer(where: str, device: str, offline: bool) -> tuple[Any, Any]:
+    from sentence_transformers import SentenceTransformer
+
+    model = SentenceTransformer(
+        where, device=device, trust_remote_code=False, local_files_only=offline or _is_local(where),
+        model_kwargs={"use_safetensors": True},
+    )  # fmt: skip
+
+    def encode(texts: list[str]) -> NDArray[np.float32]:
+        return np.asarray(model.encode(texts, show_progress_bar=False), dtype=np.float32)
+
+    return encode, model
+
+
+def _transformer(where: str, device: str, offline: bool) -> tuple[Any, Any]:
+    """Mean of the last layer over the tokens, as most sentence encoders do."""
+    try:
+        from transformers import AutoModel, AutoTokenizer
+    except ImportError as error:
+        raise ImportError(f"text encoder {where!r} needs pip install 'unbend[text]'") from error
+    options = {"trust_remote_code": False, "local_files_only": offline or _is_local(where)}
+    tokenizer = AutoTokenizer.from_pretrained(where, **options)
+    model = AutoModel.from_pretrained(where, use_safetensors=True, **options).eval().to(device)
+    longest = min(_LONGEST, int(getattr(model.config, "max_position_embeddings", _LONGEST)))
+
+    @torch.no_grad()
+    def encode(texts: list[str]) -> NDArray[np.float32]:
+        tokens = tokenizer(
+            texts, padding=True, truncation=True, max_length=longest, return_tensors="pt"
+        ).to(device)
+        last = model(**tokens).last_hidden_state
+        mask = tokens["attention_mask"].unsqueeze(-1)
+        mean = (last * mask).sum(1) / mask.sum(1).clamp(min=1)
+        return np.asarray(mean.float().cpu().numpy(), dtype=np.float32)
+
+    return encode, model
+
+
+def _is_local(where: str) -> bool:
+    return Path(where).is_dir() or is_offline()
+
+
+def _fingerprint(module: Any) -> str:
+    digest = hashlib.blake2b(digest_size=16)
+    for key, value in sorted(module.state_dict().items()):
+        digest.update(key.encode())
+        digest.update(value.detach().cpu().contiguous().flatten().view(torch.uint8).numpy().data)
+    return hash_values(digest.hexdigest())

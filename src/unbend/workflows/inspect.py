@@ -1,0 +1,158 @@
+"""The function behind ``unbend inspect``, and duplicates for ``unbend cluster``."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unbend.disk import hash_samples
+from unbend.networks import default_encoder
+from unbend.notebook import count
+from unbend.pixels.decode import hash_file
+from unbend.pixels.duplicates import (
+    DuplicateGroup,
+    duplicate_table,
+    equal_groups,
+    group_pairs,
+    near_pairs,
+)
+from unbend.pixels.quality import find_problems
+from unbend.progress import Progress, silent
+from unbend.runs import write_csv
+from unbend.sources import Source
+from unbend.workflows.inputs import Inputs, read_inputs
+from unbend.workflows.outputs import fresh_directory
+from unbend.workflows.run_files import broken_table
+
+__all__ = ["InspectResult", "find_duplicates", "inspect", "without_repeats"]
+
+_SIDE = 128  # pixels; enough to see blur
+
+
+@dataclass(frozen=True)
+class InspectResult:
+    """What was found in a folder of images."""
+
+    out: Path
+    n_samples: int
+    n_exact: int
+    n_near: int
+    problems: dict[str, int]
+    n_broken: int
+    seconds: float
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain dict, ready for JSON."""
+        return {
+            "out": str(self.out),
+            "n_samples": self.n_samples,
+            "n_exact": self.n_exact,
+            "n_near": self.n_near,
+            "problems": self.problems,
+            "n_broken": self.n_broken,
+            "seconds": round(self.seconds, 1),
+        }
+
+    def summary(self) -> str:
+        """Two lines of text."""
+        poor = ", ".join(f"{n} {kind}" for kind, n in sorted(self.problems.items())) or "none"
+        return (
+            f"{count(self.n_samples, 'image')}: {self.n_exact} exact and {self.n_near} near "
+            f"duplicates of others; poor ones: {poor}; {self.n_broken} unreadable\n"
+            f"lists written to {self.out}/, {self.seconds:.0f} s"
+        )
+
+
+def inspect(
+    input: Any,
+    *,
+    out: str | Path = "inspection",
+    encoder: str = "auto",
+    workers: int | None = None,
+    overwrite: bool = False,
+    progress: Progress = silent,
+) -> InspectResult:
+    """Look for duplicates and poor images before clustering.
+
+    Writes ``duplicates.csv`` (groups of exact and near duplicates), ``quality.csv`` (blurred,
+    dark, flat and tiny images) and ``broken.csv`` (unreadable ones).
+
+    Parameters
+    ----------
+    input : path or str
+        A folder or a list of images.
+    out : path
+        Directory of the lists.
+    encoder : str
+        Its embeddings confirm near-duplicates whose perceptual hashes differ somewhat; ``"auto"``
+        is lite2 if it is installed, ``"none"`` goes by the hashes alone.
+    workers : int, optional
+        Number of processes that decode images.
+    overwrite : bool
+        Replace earlier lists.
+    progress : callable
+        Receives :class:`~unbend.progress.Tick`.
+    """
+    start = time.perf_counter()
+    out = Path(out)
+    lists = [out / name for name in ("duplicates.csv", "quality.csv", "broken.csv")]
+    there = next((path for path in lists if path.exists()), None)
+    if there is not None and not overwrite:
+        raise ValueError(f"{str(there)!r} already exists; name another -o or pass --overwrite")
+    options: dict[str, Any] = {"workers": workers, "max_broken": 1.0, "progress": progress}
+    source = read_inputs(input, encoder="none", image_size=_SIDE, **options).source
+    if source.kind != "images" or source.paths is None:
+        raise ValueError(f"inspect is for image files, and {str(input)!r} holds {source.kind}")
+    named = default_encoder() or "none" if encoder == "auto" else encoder
+    inputs = read_inputs(input, encoder=named, **options)
+    groups = find_duplicates(inputs, progress)
+    problems = find_problems(source.X, source.paths)
+    with fresh_directory(out):
+        write_csv(lists[0], *duplicate_table(groups, source.names))
+        names = source.names
+        write_csv(lists[1], ["path", "problem", "measure"], ([names[i], *p] for i, *p in problems))
+        if source.broken:
+            write_csv(lists[2], *broken_table(source))
+    exact = sum(len(group.rows) - 1 for group in groups if group.exact)
+    extra = sum(len(group.rows) - 1 for group in groups)
+    return InspectResult(
+        out=out,
+        n_samples=len(source),
+        n_exact=exact,
+        n_near=extra - exact,
+        problems=dict(Counter(kind for _, kind, _ in problems)),
+        n_broken=len(source.broken),
+        seconds=time.perf_counter() - start,
+    )
+
+
+def find_duplicates(inputs: Inputs, progress: Progress = silent) -> list[DuplicateGroup]:
+    """Groups of near-duplicates of image files, and of equal samples of all other kinds."""
+    source = inputs.source
+    if source.paths is None or source.X.ndim != 4:
+        keys = source.hashes if source.kind != "vectors" else hash_samples(source.X)
+        return [DuplicateGroup(rows, True) for rows in equal_groups(list(keys))]
+    embeddings = inputs.embeddings(progress) if inputs.encoder is not None else None
+    pairs = near_pairs(source.X, embeddings)
+    return group_pairs(len(source), pairs, _file_hashes(source))
+
+
+def _file_hashes(source: Source) -> list[bytes]:
+    return [hash_file(path) for path in source.paths or ()]
+
+
+def without_repeats(
+    rows: NDArray[np.int64] | None, groups: list[DuplicateGroup], n: int
+) -> NDArray[np.int64] | None:
+    """Rows to train on, less all but the first of each group."""
+    repeats = [i for group in groups for i in group.rows[1:]]
+    if not repeats:
+        return rows
+    kept: NDArray[np.int64] = np.setdiff1d(np.arange(n) if rows is None else rows, repeats)
+    return kept

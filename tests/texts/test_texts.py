@@ -1,0 +1,104 @@
+"""Texts as vectors: against scikit-learn's own pipeline, and a tiny sentence encoder on disk."""
+
+import numpy as np
+import pytest
+import torch
+from sklearn.decomposition import TruncatedSVD
+from sklearn.feature_extraction.text import TfidfVectorizer
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import Normalizer
+
+from unbend.disk import hub
+from unbend.encoding import embed_texts, open_cache
+from unbend.texts import load_text_encoder, passage, restore_text_encoder, top_words
+from unbend.texts.tfidf import Tfidf
+
+THEMES = ["sun moon star sky comet", "fish boat sea wave harbour", "coin bank cash loan rent"]
+RNG = np.random.default_rng(0)
+TEXTS = [" ".join(RNG.choice(THEMES[i % 3].split(), 9)) for i in range(60)]
+
+
+def test_tfidf_is_what_scikit_learn_computes():
+    model = Tfidf.fit(TEXTS)
+    dim = len(model.components)
+    truth = make_pipeline(
+        TfidfVectorizer(min_df=2, max_df=0.5, sublinear_tf=True, token_pattern=r"(?u)\b\w\w+\b"),
+        TruncatedSVD(dim, random_state=0),
+        Normalizer(),
+    ).fit(TEXTS)
+    new = [*TEXTS, "moon over the harbour", "nothing known"]
+    np.testing.assert_allclose(model.encode(new), truth.transform(new), atol=1e-5)
+    assert not model.encode(["nothing known"]).any()
+
+
+def test_the_state_restores_it_exactly_and_bad_states_are_refused():
+    model = Tfidf.fit(TEXTS)
+    tensors, values = model.state()
+    again = restore_text_encoder(tensors, values, None, "cpu")
+    np.testing.assert_array_equal(again.encode(TEXTS), model.encode(TEXTS))
+    with pytest.raises(ValueError, match="words"):
+        restore_text_encoder(tensors, {**values, "words": ["a"]}, None, "cpu")
+
+
+def test_words_of_other_scripts_count():
+    texts = ["солнце луна звезда", "солнце звезда небо", "рыба лодка море", "море лодка волна"]
+    X = Tfidf.fit(texts).encode(texts)
+    assert X[0] @ X[1] > 0.9 > 0.1 > abs(X[0] @ X[2])
+
+
+def test_texts_without_shared_words_are_refused():
+    with pytest.raises(ValueError, match="share no words to compare"):
+        Tfidf.fit(["1 2", "3 4"])
+
+
+def test_top_words_are_those_of_the_cluster():
+    labels = np.arange(60) % 3
+    for q, words in enumerate(top_words(TEXTS, labels, 3, count=5)):
+        assert sorted(words) == sorted(THEMES[q].split())
+    assert top_words(["1", "2"], np.array([0, 1]), 2) == [[], []]
+    assert passage("a\n b") == "a b"
+    assert len(passage("word " * 99, 50)) <= 50
+
+
+@pytest.fixture(scope="module")
+def tiny(tmp_path_factory):
+    """A sentence encoder with random weights in a folder, as save_pretrained writes it."""
+    from transformers import BertConfig, BertModel, BertTokenizerFast
+
+    folder = tmp_path_factory.mktemp("tiny")
+    words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *" ".join(THEMES).split()]
+    (folder / "vocab.txt").write_text("\n".join(words))
+    BertTokenizerFast(vocab_file=str(folder / "vocab.txt")).save_pretrained(folder)
+    torch.manual_seed(0)
+    config = BertConfig(
+        vocab_size=len(words), hidden_size=16, num_hidden_layers=1, num_attention_heads=2,
+        intermediate_size=16, max_position_embeddings=32,
+    )  # fmt: skip
+    BertModel(config).save_pretrained(folder, safe_serialization=True)
+    return folder
+
+
+def test_a_sentence_encoder_from_a_folder(tiny, tmp_path):
+    encoder = load_text_encoder(str(tiny), TEXTS)
+    X = embed_texts(encoder, TEXTS)
+    assert X.shape == (60, 16)
+    np.testing.assert_allclose(np.linalg.norm(X, axis=1), 1, atol=1e-5)
+    alone = encoder.encode(TEXTS[3:4])  # padding of a batch does not count
+    np.testing.assert_allclose(alone[0], X[3], atol=1e-5)
+    cache = open_cache(tmp_path / "cache")
+    for encoded in (60 - (60 - len(set(TEXTS))), 0):
+        np.testing.assert_allclose(embed_texts(encoder, TEXTS, cache=cache), X, atol=1e-5)
+        assert cache.encoded == encoded
+    again = restore_text_encoder(*encoder.state(), None, "cpu")
+    assert again.fingerprint == encoder.fingerprint
+    with pytest.raises(ValueError, match="has other weights"):
+        restore_text_encoder({}, {"name": str(tiny), "fingerprint": "other"}, None, "cpu")
+
+
+def test_without_a_network_a_name_fails_at_once(monkeypatch):
+    monkeypatch.setattr(hub, "_answers", lambda endpoint: False)
+    for name in ("HTTPS_PROXY", "https_proxy", "ALL_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+    assert hub.is_offline()
+    with pytest.raises(OSError, match=r"'hf:no/such' could not be loaded .*local folder"):
+        load_text_encoder("hf:no/such", TEXTS)
