@@ -25,7 +25,13 @@ from unbend.algorithm import Objective, mlc_objective, solve
 from unbend.begin import begin
 from unbend.config import Config, check_config, resolve
 from unbend.devices import make_fabric
-from unbend.encoding import EncodedImages, embed_images, open_cache, restore_encoder
+from unbend.encoding import (
+    EncodedImages,
+    check_record,
+    embed_images,
+    open_cache,
+    restore_encoder,
+)
 from unbend.functional import coding_rate
 from unbend.labels import LabelModel, ModelSelection
 from unbend.networks import GIVEN, Encoder, build_network, load_encoder
@@ -528,7 +534,6 @@ _DAMAGE = (
     KeyError, IndexError, TypeError, ValueError, AttributeError, RuntimeError, OverflowError,
     MemoryError,
 )  # fmt: skip
-_DEEPEST = 100  # layers; no preset comes near
 
 
 def load(path: str | Path, *, encoder: Any = None, backbone: nn.Module | None = None) -> MLC:
@@ -539,7 +544,8 @@ def load(path: str | Path, *, encoder: Any = None, backbone: nn.Module | None = 
     of a backbone that was a module; it gets the saved weights.
     """
     tensors, values = read_model(path)
-    name = str((values.get("hooks") or {}).get("backbone", ""))
+    hooks = values.get("hooks")
+    name = str(hooks.get("backbone", "")) if isinstance(hooks, dict) else ""
     if name.startswith(GIVEN) != (backbone is not None):
         raise ValueError(
             f"{str(path)!r} has a backbone of its own: leave `backbone` out"
@@ -563,11 +569,10 @@ def _rebuild(tensors: dict[str, Tensor], values: dict[str, Any], backbone: nn.Mo
     model.cache_dir = None if model.cache_dir is None else "auto"
     model.config_ = Config.from_dict(values["config"])
     model._scaling = Scaling.from_dict(values["scaling"])
+    check_record(values.get("encoder"))
     model._encoder, model._encoder_record = None, values.get("encoder")
     check_parameters(model)
     check_config(model.config_)
-    if max(model.config_.network.depth, model.config_.network.head_depth) > _DEEPEST:
-        raise ValueError(f"a network deeper than {_DEEPEST} layers")
     # Sizes in a file from others reserve no memory; the caller's own module runs as it is.
     with torch.device("meta") if backbone is None else nullcontext():
         network = build_network(model._scaling.shape, model.config_.network, 0, backbone)
