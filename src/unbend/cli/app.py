@@ -99,7 +99,10 @@ class _Group(click.Group):
 
 def _is_memory(error: Exception) -> bool:
     """Whether torch, or the system for one of its threads, is out of memory."""
-    signs = ("can't allocate memory", "out of memory", "can't start new thread", "bad_alloc")
+    signs = (
+        "can't allocate memory", "out of memory", "can't start new thread", "bad_alloc",
+        "could not create a primitive",  # oneDNN's words for it
+    )  # fmt: skip
     return isinstance(error, MemoryError) or any(sign in str(error) for sign in signs)
 
 

@@ -24,6 +24,8 @@ __all__ = ["command"]
 @click.option(
     "--device", default="auto", show_default=True, help="Device of the encoder, as in cluster."
 )
+@click.option("--workers", type=click.IntRange(min=1), help="Workers of --engine ray.")
+@options.engine_options
 @options.config_option
 @options.output_options
 def command(
@@ -34,6 +36,9 @@ def command(
     overwrite: bool,
     encoder: str,
     device: str,
+    workers: int | None,
+    engine: str,
+    resume: bool,
     quiet: bool,
     as_json: bool,
 ) -> None:
@@ -45,9 +50,16 @@ def command(
     Examples:
       unbend predict runs/photos new-photos/ -o labels.csv
       unbend predict runs/mine new.npy -o labels.parquet --probabilities
+      unbend predict runs/mine shards/ -o labels/ --engine ray
 
     In Python: unbend.workflows.predict(...).
     """
+    if engine == "ray":
+        options.refuse_for_ray(overwrite=overwrite)
+        _on_ray(run, input, out, probabilities, encoder, device, workers, resume, quiet, as_json)
+        return
+    if resume or workers is not None:
+        raise click.UsageError("--resume and --workers are for --engine ray; leave them out")
     from unbend.workflows.predict import predict
 
     with options.progress_for(quiet) as progress:
@@ -55,4 +67,28 @@ def command(
             run, input, out=out, probabilities=probabilities, overwrite=overwrite,
             encoder=encoder, device=device, progress=progress,
         )  # fmt: skip
+    options.emit(result.to_dict(), result.summary(), as_json)
+
+
+def _on_ray(
+    run: Path,
+    input: str,
+    out: Path,
+    probabilities: bool,
+    encoder: str,
+    device: str,
+    workers: int | None,
+    resume: bool,
+    quiet: bool,
+    as_json: bool,
+) -> None:
+    from unbend.workflows.ray_engine import run_on_ray
+    from unbend.workflows.shards import Job
+
+    job = Job(
+        "predict", options.ray_out(out, "labels.csv"), str(run.resolve()), encoder, device,
+        probabilities,
+    )  # fmt: skip
+    with options.progress_for(quiet) as progress:
+        result = run_on_ray(job, input, workers=workers, resume=resume, progress=progress)
     options.emit(result.to_dict(), result.summary(), as_json)

@@ -13,7 +13,7 @@ from unbend.runs import LabelRows, check_run, labels_file, needs_mark
 from unbend.sources import Source, open_source
 from unbend.workflows.streaming import chunks
 
-__all__ = ["PredictResult", "load_run", "predict"]
+__all__ = ["PredictResult", "image_side", "load_run", "predict"]
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,7 @@ def predict(
     out = _check_out(Path(out), overwrite)
     model = load_run(run, None if encoder == "auto" else encoder)
     model.set_params(device=device)
-    source = open_source(input, image_size=_side(model), progress=progress)
+    source = open_source(input, image_size=image_side(model), progress=progress)
     outliers = _write(out, model, source, str(input), probabilities, progress)
     seconds = time.perf_counter() - start
     return PredictResult(out, len(source.X), outliers, len(source.broken), seconds)
@@ -101,7 +101,7 @@ def load_run(run: str | Path, encoder: str | None = None) -> MLC:
     return model
 
 
-def _side(model: MLC) -> int | None:
+def image_side(model: MLC) -> int | None:
     """Side length of the model's images, so that files are decoded at the same size."""
     record, shape = model._encoder_record, model._scaling.shape
     side = record["resolution"] if record is not None else shape[-1] if len(shape) == 3 else None
