@@ -74,9 +74,12 @@ class _Group(click.Group):
                 _say(error.format_message())
                 code = BAD_INPUT
             except (MemoryError, RuntimeError) as error:
-                if not _is_memory(error):
+                if _is_lost_process(error):
+                    _say("another process of this run ended; start all again with --resume")
+                elif _is_memory(error):
+                    _say("not enough memory; train on fewer samples with --train-on")
+                else:
                     raise
-                _say("not enough memory; train on fewer samples with --train-on")
                 code = BAD_INPUT
             except (ValueError, TypeError, ImportError, OSError) as error:
                 _say(str(error) or type(error).__name__)
@@ -104,6 +107,14 @@ def _is_memory(error: Exception) -> bool:
         "could not create a primitive",  # oneDNN's words for it
     )  # fmt: skip
     return isinstance(error, MemoryError) or any(sign in str(error) for sign in signs)
+
+
+def _is_lost_process(error: Exception) -> bool:
+    """Whether gloo or NCCL, of several processes under torchrun, no longer reaches one of them."""
+    from unbend.workflows.processes import n_processes
+
+    signs = ("closed by peer", "reset by peer", "Broken pipe", "Timed out waiting", "NCCL", "gloo")
+    return n_processes() > 1 and any(sign in str(error) for sign in signs)
 
 
 def _open_streams() -> None:

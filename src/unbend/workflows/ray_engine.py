@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import time
 from collections.abc import Iterator
@@ -134,9 +135,11 @@ def _model(job: Job) -> str:
 
 def _import_ray() -> Any:
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # else Ray reports its use
+    os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "fatal")
     try:
         import ray
         import ray.data
     except ImportError as error:
         raise ImportError("--engine ray needs Ray: pip install 'unbend[ray]'") from error
+    logging.getLogger("ray.data").setLevel(logging.ERROR)
     return ray

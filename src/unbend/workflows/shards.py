@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unbend.disk import atomic_open, atomic_write, hash_file, hash_values, to_json
+from unbend.disk.files import remove_leftovers
 from unbend.runs import LabelRows, labels_file, read_json, write_csv
 from unbend.runs.manifest import PROGRAM
 from unbend.sources import Broken
@@ -250,6 +251,7 @@ class ShardedOutput:
         """Count and hash all parts, and write the manifest: the last step."""
         import pyarrow.parquet as pq
 
+        remove_leftovers(self.folder, "part-")  # of workers that died while they wrote
         rows = {u.number: pq.read_metadata(self.part(u.number)).num_rows for u in units}
         broken = self.folder.glob("broken-*.csv")
         n_broken = sum(p.read_text(encoding="utf-8-sig").count("\n") - 1 for p in broken)
