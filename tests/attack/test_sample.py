@@ -30,8 +30,7 @@ def corpus(tmp_path_factory):
 
 @pytest.mark.parametrize("name", fuzz.READERS)
 def test_damaged_files_are_one_line(corpus, name):
-    for seed in range(2):
-        assert run_case("fuzz", name, seed, corpus) == "", f"fuzz:{name}:{seed}"
+    assert run_case("fuzz", name, 0, corpus) == "", f"fuzz:{name}:0"
 
 
 @pytest.mark.parametrize("name", ["x.npy", "packed.npz", "lists.parquet", "x.safetensors"])

@@ -11,9 +11,8 @@ from hypothesis import strategies as st
 from unbend.cli.settings import parse_setting
 from unbend.encoding import check_record
 from unbend.rules import check_rule, whole
-from unbend.runs import listed_files
 from unbend.runs.labels import needs_quote
-from unbend.runs.manifest import read_json
+from unbend.runs.manifest import listed_files, read_json
 from unbend.sources.columns import read_csv
 from unbend.sources.matrices import read_array
 

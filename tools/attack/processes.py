@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 import time
 import traceback
 from collections.abc import Callable
@@ -59,6 +60,9 @@ def start(
         os.setpgid(0, 0)
         for number, (_, write) in enumerate(pipes, start=1):
             os.dup2(write, number)
+        # Whoever runs us may have put something else in their place, as pytest does.
+        sys.stdout = open(1, "w", buffering=1, closefd=False)  # noqa: SIM115
+        sys.stderr = open(2, "w", buffering=1, closefd=False)  # noqa: SIM115
         os.chdir(folder)
         os.environ["UNBEND_CACHE"] = str(cache or folder / "cache")
         if prepare is not None:
