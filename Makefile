@@ -117,6 +117,10 @@ attack: $(STAMP)  ## damaged files, kills, full disks, little memory; each failu
 bench-scale: $(STAMP)  ## 10^5 to 10^7 rows, 200,000 files, 1,000 clusters: time, growth, memory
 	$(BIN)/python -m benchmarks.scale
 
+.PHONY: bench-throughput
+bench-throughput: $(STAMP)  ## what one core does in a second, and 10^9 samples from it
+	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.throughput
+
 soak: $(STAMP)  ## 500 fits of varied shapes in one process: nothing may grow
 	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.soak
 

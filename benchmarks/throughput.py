@@ -76,8 +76,29 @@ def measure() -> dict[str, Any]:
     return found
 
 
+def arithmetic(found: dict[str, Any], n: int = 10**9, machines: int = 16, cores: int = 64) -> str:
+    """Hours and bytes of n samples on machines with that many cores and 10 Gbit/s each."""
+    wire = 10e9 / 8 * machines
+    images = n * found["jpeg_bytes"]
+    vectors = n * found["lite2_width"] * 4
+    rows = [
+        ("read the images", 0.0, images),
+        ("decode", n / found["decode_per_s"], 0.0),
+        ("encode with lite2", n / found["lite2_per_s"], 0.0),
+        ("encode with lite0", n / found["lite0_per_s"], 0.0),
+        ("write the vectors of lite2", 0.0, vectors),
+        ("predict, 10 clusters", n / found["predict_k10_per_s"], 0.0),
+        ("predict, 1,000 clusters", n / found["predict_k1000_per_s"], 0.0),
+    ]
+    lines = ["| step | core hours | TB | hours on the cluster |", "|---|---:|---:|---:|"]
+    for name, seconds, size in rows:
+        hours = max(seconds / (machines * cores), size / wire) / 3600
+        lines.append(f"| {name} | {seconds / 3600:,.0f} | {size / 1e12:,.2f} | {hours:,.2f} |")
+    return "\n".join(lines)
+
+
 def main() -> int:
-    """Measure and print."""
+    """Measure and print, and what follows for 10⁹ samples."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--json", metavar="PATH", help="write the result here")
     options = parser.parse_args()
@@ -85,6 +106,7 @@ def main() -> int:
     warnings.simplefilter("ignore")
     found = {**describe_run(), **measure()}
     print(json.dumps(found, indent=1))
+    print(arithmetic(found))
     if options.json:
         write_json(options.json, found)
     return 0

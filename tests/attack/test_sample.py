@@ -1,7 +1,10 @@
 """A small fixed sample of ``python -m tools.attack``, and whether it notices what it looks for."""
 
+import os
 import random
 import shutil
+import tempfile
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,17 +17,16 @@ from tools.attack.processes import Ended, call, judge
 
 import unbend.workflows.pretrain  # noqa: F401  loaded once, before any fork
 
-pytestmark = pytest.mark.skipif(not hasattr(__import__("os"), "fork"), reason="needs fork")
+pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 
 
 @pytest.fixture(scope="module")
-def corpus(tmp_path_factory):
+def corpus():
     before = torch.get_num_threads()
     torch.set_num_threads(1)  # threads do not survive a fork
-    folder = tmp_path_factory.mktemp("corpus")
-    for path in (folder, *folder.parents[:2]):
-        path.chmod(0o755)  # one attack gives its rights up
-    yield make_corpus(folder)
+    with tempfile.TemporaryDirectory() as folder:
+        os.chmod(folder, 0o755)  # one attack gives its rights up
+        yield make_corpus(Path(folder))
     torch.set_num_threads(before)
 
 

@@ -57,6 +57,15 @@ def test_an_unknown_home_is_one_line(unbend, vectors, monkeypatch):
     assert not Path("runs").exists()
 
 
+def test_errors_of_the_system_are_words(unbend, trained, monkeypatch):
+    def refused(*args, **options):
+        raise PermissionError(13, "Permission denied", "x.npy")
+
+    monkeypatch.setattr("unbend.workflows.predict.open_source", refused)
+    text = line(unbend("predict", trained, "x.npy", "-q"))
+    assert text == "unbend: cannot read or write 'x.npy': Permission denied"
+
+
 def test_input_that_is_cut_during_the_run(unbend, vectors):
     """The work so far is kept: with the file restored, the run goes on."""
     np.save("x.npy", vectors)

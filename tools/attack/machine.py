@@ -60,11 +60,8 @@ def read_only_disk(name: str, seed: int, corpus: Corpus, folder: Path) -> str:
     finally:
         folder.chmod(0o755)
     wrong = judge(ended, codes=(2,))
-    return wrong or _blames(ended.err, "cache" if cache_too else "out")
-
-
-def _blames(text: str, _: str) -> str:
-    return "" if "out" in text or "cache" in text else f"no path is named: {text}"
+    named = "'out" in ended.err or (cache_too and str(cache) in ended.err)
+    return wrong or ("" if named else f"the wrong path is named, or none: {ended.err}")
 
 
 def little_memory(name: str, seed: int, corpus: Corpus, folder: Path) -> str:

@@ -82,7 +82,7 @@ class _Group(click.Group):
                     raise
                 code = BAD_INPUT
             except (ValueError, TypeError, ImportError, OSError) as error:
-                _say(str(error) or type(error).__name__)
+                _say(_in_words(error))
                 code = BAD_INPUT
         sys.exit(code if isinstance(code, int) else 0)
 
@@ -107,6 +107,13 @@ def _is_memory(error: Exception) -> bool:
         "could not create a primitive",  # oneDNN's words for it
     )  # fmt: skip
     return isinstance(error, MemoryError) or any(sign in str(error) for sign in signs)
+
+
+def _in_words(error: Exception) -> str:
+    """What an error says; those of the system say it as [Errno 13] Permission denied: 'x'."""
+    if isinstance(error, OSError) and error.strerror and error.filename:
+        return f"cannot read or write {str(error.filename)!r}: {error.strerror}"
+    return str(error) or type(error).__name__
 
 
 def _is_lost_process(error: Exception) -> bool:
