@@ -48,7 +48,10 @@ class Rule(NamedTuple):
 
 def _is_real(value: Any) -> bool:
     number = isinstance(value, Real) and not isinstance(value, bool)
-    return number and abs(float(value)) < float("inf")
+    try:
+        return number and abs(float(value)) < float("inf")
+    except OverflowError:  # a whole number with hundreds of digits
+        return False
 
 
 def whole(low: int, remedy: str = "leave it out", most: int | None = None) -> Rule:

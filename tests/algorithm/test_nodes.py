@@ -113,7 +113,7 @@ def worker_of(node):
     """The training process below ``ip netns exec`` and torchrun."""
     children = Path(f"/proc/{node.pid}/task/{node.pid}/children").read_text().split()
     for child in map(int, children):
-        if b"unbend" in Path(f"/proc/{child}/cmdline").read_bytes():
+        if b"often.py" in Path(f"/proc/{child}/cmdline").read_bytes():
             return child
     raise AssertionError("torchrun has no worker")
 
@@ -132,7 +132,7 @@ def test_two_nodes_are_as_one_process(cable, folder):
 
 
 def test_a_killed_rank_ends_the_other_and_resume_goes_on(cable, folder):
-    long = ["--set", "pretrain.min_steps=1500", "--set", "pretrain.epochs=1"]
+    long = ["--set", "pretrain.min_steps=600", "--set", "pretrain.epochs=1"]
     nodes = start_nodes(cable, folder, 29612, "nodes", *long, "-o", "run")
     training = folder / "run" / "checkpoints" / "training"
     while not (training.is_dir() and any(training.glob("checkpoint-*"))):  # until it trains
