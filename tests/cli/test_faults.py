@@ -1,5 +1,6 @@
 """Faults of the machine and of the user, each one line that names the right culprit."""
 
+import importlib
 import os
 import shutil
 from pathlib import Path
@@ -61,7 +62,8 @@ def test_errors_of_the_system_are_words(unbend, trained, monkeypatch):
     def refused(*args, **options):
         raise PermissionError(13, "Permission denied", "x.npy")
 
-    monkeypatch.setattr("unbend.workflows.predict.open_source", refused)
+    workflow = importlib.import_module("unbend.workflows.predict")  # not the function in it
+    monkeypatch.setattr(workflow, "open_source", refused)
     text = line(unbend("predict", trained, "x.npy", "-q"))
     assert text == "unbend: cannot read or write 'x.npy': Permission denied"
 

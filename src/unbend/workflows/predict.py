@@ -11,6 +11,7 @@ from unbend.estimator import MLC, load
 from unbend.progress import Progress, Tick, silent
 from unbend.runs import LabelRows, check_run, labels_file, needs_mark
 from unbend.sources import Source, open_source
+from unbend.workflows.outputs import check_folder
 from unbend.workflows.streaming import chunks
 
 __all__ = ["PredictResult", "image_side", "load_run", "predict"]
@@ -113,8 +114,9 @@ def _check_out(out: Path, overwrite: bool) -> Path:
         raise ValueError(f"-o must end in .csv or .parquet, got {str(out)!r}; rename it")
     if out.exists() and not overwrite:
         raise ValueError(f"{str(out)!r} already exists; name another or pass --overwrite")
-    if out.is_dir() or not out.parent.is_dir():
-        raise ValueError(f"cannot write {str(out)!r}: no such folder; make it, or name another")
+    if out.is_dir():
+        raise ValueError(f"cannot write {str(out)!r}: it is a folder; name a file in it")
+    check_folder(out)
     return out
 
 
