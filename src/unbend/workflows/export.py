@@ -10,6 +10,7 @@ from unbend.disk import atomic_directory, atomic_write, to_json
 from unbend.runs import LabelRows, check_run, read_json, read_labels
 from unbend.runs.labels import labels_file
 from unbend.sources.decode import EXTENSIONS
+from unbend.workflows.outputs import check_folder
 
 __all__ = ["FORMATS", "export"]
 
@@ -52,6 +53,8 @@ def export(
     out = Path(out) if out is not None else run.with_name(f"{run.name}-{format}{ending}")
     if out.exists():
         raise ValueError(f"{str(out)!r} already exists; name another with -o")
+    if out.parent.is_dir():
+        check_folder(out)
     if format == "parquet":
         _write_parquet(rows, out)
         return out
