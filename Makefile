@@ -114,6 +114,21 @@ bench-labels: $(STAMP)  ## labels against scikit-learn, up to a million samples
 bench-baselines: $(STAMP)  ## codes of the subspace methods against scikit-learn's solvers
 	$(BIN)/python -m benchmarks.baselines
 
+.PHONY: attack bench-scale soak
+attack: $(STAMP)  ## damaged files, kills, full disks, little memory; each failure is replayable
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/attack -m "not slow"
+	OMP_NUM_THREADS=1 $(BIN)/python -m tools.attack --seed $(or $(SEED),0) --scale $(or $(SCALE),1)
+
+bench-scale: $(STAMP)  ## 10^5 to 10^7 rows, 200,000 files, 1,000 clusters: time, growth, memory
+	$(BIN)/python -m benchmarks.scale
+
+.PHONY: bench-throughput
+bench-throughput: $(STAMP)  ## what one core does in a second, and 10^9 samples from it
+	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.throughput
+
+soak: $(STAMP)  ## 500 fits of varied shapes in one process: nothing may grow
+	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.soak
+
 docs: $(STAMP)  ## the documentation site, offline, warnings are errors
 	$(BIN)/python -m sphinx -W --keep-going -q -b html docs docs/_build/html
 	@echo "open docs/_build/html/index.html"

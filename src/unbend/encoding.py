@@ -23,7 +23,14 @@ from unbend.samples.neighbor_cache import NeighborCache
 from unbend.texts import TextEncoder
 from unbend.texts.sentences import Sentences
 
-__all__ = ["EncodedImages", "embed_images", "embed_texts", "open_cache", "restore_encoder"]
+__all__ = [
+    "EncodedImages",
+    "check_record",
+    "embed_images",
+    "embed_texts",
+    "open_cache",
+    "restore_encoder",
+]
 
 _RECORD = ("name", "fingerprint", "resolution", "pooling", "mean", "std")  # saved fields
 _PART = 512  # images augmented at a time without a cache
@@ -174,13 +181,33 @@ class EncodedImages:
         return np.concatenate([encode(part) for part in parts])
 
 
-def restore_encoder(record: Mapping[str, Any], given: Any, device: str) -> Encoder:
-    """Restore the encoder of a saved model; raise if its weights or preprocessing differ."""
+def check_record(record: Any) -> None:
+    """Raise unless this describes an encoder, as :meth:`Encoder.describe` does, or is None."""
+    if record is None:
+        return
+    remedy = "fit and save it again"
+    if not isinstance(record, dict):
+        raise ValueError(f"the record of the encoder in this model is no object; {remedy}")
     missing = [key for key in _RECORD if key not in record]
     if missing:
-        raise ValueError(
-            f"the record of the encoder in this model lacks {missing[0]!r}; fit and save it again"
-        )
+        raise ValueError(f"the record of the encoder in this model lacks {missing[0]!r}; {remedy}")
+    side = record["resolution"]
+    sides = side if isinstance(side, list) and len(side) == 2 else [side]
+    good = {
+        "name": isinstance(record["name"], str),
+        "resolution": side is None or all(type(s) is int and 0 < s <= 4096 for s in sides),
+        "mean": isinstance(record["mean"], list),
+        "std": isinstance(record["std"], list),
+    }
+    for key, holds in good.items():
+        if not holds:
+            raise ValueError(
+                f"the record of the encoder in this model has {key} = {record[key]!r}; {remedy}"
+            )
+
+
+def restore_encoder(record: Mapping[str, Any], given: Any, device: str) -> Encoder:
+    """Restore the encoder of a saved model; raise if its weights or preprocessing differ."""
     name = str(record["name"])
     if given is None and name.startswith("callable:"):
         raise ValueError(

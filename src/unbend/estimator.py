@@ -25,7 +25,14 @@ from unbend.algorithm import Objective, mlc_objective, solve
 from unbend.begin import Run, begin
 from unbend.config import Config, check_config, costs, plan, resolve
 from unbend.devices import make_fabric
-from unbend.encoding import EncodedImages, embed_images, embed_texts, open_cache, restore_encoder
+from unbend.encoding import (
+    EncodedImages,
+    check_record,
+    embed_images,
+    embed_texts,
+    open_cache,
+    restore_encoder,
+)
 from unbend.forms import as_samples, is_text_array, pick_columns
 from unbend.functional import coding_rate
 from unbend.labels import LabelModel, ModelSelection, Surroundings, first_look, take_in
@@ -790,7 +797,6 @@ _DAMAGE = (
     KeyError, IndexError, TypeError, ValueError, AttributeError, RuntimeError, OverflowError,
     MemoryError,
 )  # fmt: skip
-_DEEPEST = 100  # layers; no preset comes near
 
 
 def load(path: str | Path, *, encoder: Any = None, backbone: nn.Module | None = None) -> MLC:
@@ -803,7 +809,8 @@ def load(path: str | Path, *, encoder: Any = None, backbone: nn.Module | None = 
     if (Path(path) / "model").is_dir() and not (Path(path) / "model.json").exists():
         path = Path(path) / "model"  # the directory of a run
     tensors, values = read_model(path)
-    name = str((values.get("hooks") or {}).get("backbone", ""))
+    hooks = values.get("hooks")
+    name = str(hooks.get("backbone", "")) if isinstance(hooks, dict) else ""
     if name.startswith(GIVEN) != (backbone is not None):
         raise ValueError(
             f"{str(path)!r} has a backbone of its own: leave `backbone` out"
@@ -827,11 +834,10 @@ def _rebuild(tensors: dict[str, Tensor], values: dict[str, Any], backbone: nn.Mo
     model.cache_dir = None if model.cache_dir is None else "auto"
     model.config_ = Config.from_dict(values["config"])
     model._scaling = Scaling.from_dict(values["scaling"])
+    check_record(values.get("encoder"))
     model._encoder, model._encoder_record = None, values.get("encoder")
     check_parameters(model)
     check_config(model.config_)
-    if max(model.config_.network.depth, model.config_.network.head_depth) > _DEEPEST:
-        raise ValueError(f"a network deeper than {_DEEPEST} layers")
     # Sizes from an untrusted file must not allocate memory; the caller's module is used as it is.
     with torch.device("meta") if backbone is None else nullcontext():
         network = build_network(model._scaling.shape, model.config_.network, 0, backbone)

@@ -9,7 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from unbend.rules import (
+    COPIES,
     COUNT,
+    DEPTH,
     INNER_SHARE,
     NOT_NEGATIVE,
     POSITIVE,
@@ -83,7 +85,7 @@ METRIC = Rule(
 class ViewConfig:
     """What a view of a sample is (lines 4-5 of Algorithm 1)."""
 
-    n_views: int = knob(2, SIZE)  # A
+    n_views: int = knob(2, COPIES)  # A
     augmentation: Augmentation = field(default_factory=Augmentation)  # images only
     # Views after the first start from one of that many nearest neighbours.
     n_neighbors: int = knob(0, COUNT, example=10)
@@ -95,7 +97,7 @@ class ViewConfig:
     # Images through an encoder: neighbors (of the embeddings; what auto means), cached (n_cached
     # augmented copies, encoded once) or live (augmented and encoded in each step, as in the paper).
     source: str = knob("auto", one_of("auto", "neighbors", "cached", "live"))
-    n_cached: int = knob(4, SIZE)  # V
+    n_cached: int = knob(4, COPIES)  # V
 
 
 @dataclass(frozen=True)
@@ -105,14 +107,14 @@ class NetworkConfig:
     # auto | resnet18 | resnet18-imagenet | convnet | mlp | identity | module:NAME of a given one
     backbone: str = "auto"
     width: int = knob(64, WIDTH)  # channels of the first layer, or hidden units of the mlp
-    depth: int = knob(1, COUNT)  # hidden layers of the mlp
+    depth: int = knob(1, DEPTH)  # hidden layers of the mlp
     # Directions of vectors that are whitened before the backbone; 0 for none. Set from the data
     # with ridge neighbours, whose products whitening makes visible to the network.
-    whiten: int = knob(0, COUNT)
+    whiten: int = knob(0, whole(0, most=65_536))
     dim: int = knob(128, WIDTH, example=64)  # d
     # NMCE's; the paper says "a few affine layers with non-linearities".
     head_width: int = knob(4096, WIDTH)
-    head_depth: int = knob(1, COUNT)  # hidden layers of each head; 0 makes the heads affine
+    head_depth: int = knob(1, DEPTH)  # hidden layers of each head; 0 makes the heads affine
     head_norm: bool = True  # batch normalisation inside the heads
 
 

@@ -15,7 +15,10 @@ from numbers import Integral, Real
 from typing import Any, NamedTuple
 
 __all__ = [
+    "COPIES",
     "COUNT",
+    "DEPTH",
+    "FACTOR",
     "FLAG",
     "INNER_SHARE",
     "NOT_NEGATIVE",
@@ -45,13 +48,21 @@ class Rule(NamedTuple):
 
 def _is_real(value: Any) -> bool:
     number = isinstance(value, Real) and not isinstance(value, bool)
-    return number and abs(float(value)) < float("inf")
+    try:
+        return number and abs(float(value)) < float("inf")
+    except OverflowError:  # a whole number with hundreds of digits
+        return False
 
 
-def whole(low: int, remedy: str = "leave it out") -> Rule:
-    """An integer >= ``low``."""
-    text = f"an integer >= {low}"
-    return Rule(lambda v: _is_real(v) and isinstance(v, Integral) and int(v) >= low, text, remedy)
+def whole(low: int, remedy: str = "leave it out", most: int | None = None) -> Rule:
+    """An integer >= ``low``, and <= ``most`` where more would ask for absurd memory or time."""
+    text = f"an integer >= {low}" if most is None else f"an integer from {low} to {most}"
+
+    def holds(value: Any) -> bool:
+        fits = _is_real(value) and isinstance(value, Integral) and int(value) >= low
+        return fits and (most is None or int(value) <= most)
+
+    return Rule(holds, text, remedy)
 
 
 def above(low: float, remedy: str = "leave it out") -> Rule:
@@ -82,7 +93,8 @@ def optional(rule: Rule) -> Rule:
 
 COUNT, SIZE = whole(0), whole(1)
 # A slip of the keyboard must not ask for terabytes
-WIDTH = Rule(lambda v: SIZE.holds(v) and v <= 65_536, "an integer from 1 to 65536")
+WIDTH, DEPTH, COPIES = whole(1, most=65_536), whole(0, most=100), whole(1, most=1000)
+FACTOR = Rule(lambda v: _is_real(v) and 0 < v <= 64, "above 0, up to 64")
 POSITIVE, NOT_NEGATIVE = above(0), at_least(0)
 SHARE = Rule(lambda v: _is_real(v) and 0 <= v <= 1, "from 0 to 1")
 INNER_SHARE = between(0, 1)

@@ -1,5 +1,6 @@
 """Faults of the machine and of the user: one-line errors that name the cause."""
 
+import importlib
 import os
 import shutil
 from pathlib import Path
@@ -55,6 +56,16 @@ def test_an_unknown_home_gives_a_one_line_error(unbend, vectors, monkeypatch):
         "unbend: UNBEND_CACHE='~nouser/x' names an unknown home directory; give a full path"
     )
     assert not Path("runs").exists()
+
+
+def test_errors_of_the_system_are_words(unbend, trained, monkeypatch):
+    def refused(*args, **options):
+        raise PermissionError(13, "Permission denied", "x.npy")
+
+    workflow = importlib.import_module("unbend.workflows.predict")  # not the function in it
+    monkeypatch.setattr(workflow, "open_source", refused)
+    text = line(unbend("predict", trained, "x.npy", "-q"))
+    assert text == "unbend: cannot read or write 'x.npy': Permission denied"
 
 
 def test_input_that_is_cut_during_the_run(unbend, vectors):

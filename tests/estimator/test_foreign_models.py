@@ -63,16 +63,15 @@ def test_no_cache_stays_no_cache(saved, images, tmp_path):
 
 
 @pytest.mark.parametrize("field", ["name", "fingerprint", "resolution", "pooling", "mean", "std"])
-def test_a_record_of_an_encoder_without_a_field_gives_a_one_line_error(saved, images, field):
+def test_a_record_of_an_encoder_without_a_field_gives_a_one_line_error(saved, field):
     record = json.loads((saved / "model.json").read_text())["encoder"]
     del record[field]
     tree = json.loads((saved / "model.json").read_text())
     (saved / "model.json").write_text(json.dumps({**tree, "encoder": record}))
-    model = load(saved, encoder=Colours())
     with pytest.raises(
         ValueError, match=f"the record of the encoder in this model lacks '{field}'"
     ):
-        model.predict(images)
+        load(saved, encoder=Colours())
 
 
 @pytest.mark.parametrize("name", ["labels.codes", "labels.potential", "labels.counts", "mean"])
@@ -96,8 +95,46 @@ def test_complex_weights_are_rejected(saved):
         load(saved)
 
 
-@pytest.mark.parametrize("size", ["width", "dim", "head_width"])
-def test_absurd_widths_are_rejected_before_the_work(size):
-    model = MLC(3, settings={f"network.{size}": 100_000_000})
-    with pytest.raises(ValueError, match=rf"'network.{size}' must be an integer from 1 to 65536"):
+ABSURD = [
+    "network.width", "network.dim", "network.head_width", "network.depth", "network.head_depth",
+    "views.n_views", "views.n_cached", "pretrain.moco.queue", "pretrain.swav.prototypes",
+    "pretrain.simclr.dim", "pretrain.vicreg.dim", "pretrain.byol.hidden",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ABSURD)
+def test_absurd_sizes_are_rejected_before_the_work(name):
+    model = MLC(3, settings={name: 100_000_000})
+    with pytest.raises(ValueError, match=rf"'{name}' must be .* to \d+, got 100000000; "):
         model.fit(np.eye(9))
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"labels.moments": 1e300},
+        {"labels.moments": -1.0},
+        {"labels.counts": -3.0},
+    ],
+)
+def test_moments_that_no_features_have_are_refused(saved, changed):
+    tensors = load_file(saved / "model.safetensors")
+    for name, value in changed.items():
+        tensors[name] = torch.full_like(tensors[name], value)
+    save_file(tensors, saved / "model.safetensors")
+    with pytest.raises(ValueError, match="of the labels does not fit 3 clusters"):
+        load(saved)
+
+
+@pytest.mark.parametrize("hooks", [[], "views", {"views": "os.system"}])
+def test_hooks_from_others_are_names_at_most(saved, images, hooks):
+    tree = json.loads((saved / "model.json").read_text())
+    (saved / "model.json").write_text(json.dumps({**tree, "hooks": hooks}))
+    assert len(load(saved, encoder=Colours()).predict(images)) == len(images)
+
+
+@pytest.mark.parametrize("value", [10**9, "8", [8], 0])
+def test_a_wrong_resolution_is_refused(saved, value):
+    change(saved, encoder={"resolution": value})
+    with pytest.raises(ValueError, match="the record of the encoder in this model has resolution"):
+        load(saved, encoder=Colours())

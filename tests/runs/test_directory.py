@@ -174,7 +174,23 @@ def test_foreign_folder_is_never_deleted(tmp_path, options, place):
     assert (tmp_path / place).read_text() == "mine"
 
 
-@pytest.mark.parametrize("manifest", [None, "{}", '{"seed": 0}', "[]", "no json"])
+OTHERS = '{"name": "a site", "files": {"labels.csv": "0", "model": "0"}}'
+
+
+@pytest.mark.parametrize("options", [{"overwrite": True}, {"resume": True}])
+@pytest.mark.parametrize("name", ["notes.txt", ".notes.tmp", "training.bak"])
+def test_notes_among_the_checkpoints_are_never_deleted(tmp_path, options, name):
+    with RunDirectory(tmp_path) as run:
+        run.begin({})
+    (tmp_path / "checkpoints" / ".run.json.x1y2.tmp").write_text("half")
+    RunDirectory(tmp_path, **options)
+    (tmp_path / "checkpoints" / name).write_text("mine")
+    with pytest.raises(ValueError, match=f"holds other files .'checkpoints/{name}'"):
+        RunDirectory(tmp_path, **options)
+    assert (tmp_path / "checkpoints" / name).read_text() == "mine"
+
+
+@pytest.mark.parametrize("manifest", [None, "{}", '{"seed": 0}', "[]", "no json", OTHERS])
 def test_files_with_the_names_of_a_run_are_not_a_run(tmp_path, manifest):
     """Files that no manifest names belong to another program."""
     (tmp_path / "model").mkdir()
@@ -192,7 +208,7 @@ def test_a_manifest_cannot_reach_outside(tmp_path, name):
     run = tmp_path / "run"
     run.mkdir()
     name = str(tmp_path / "precious") if name == "/precious" else name
-    (run / "manifest.json").write_text(json.dumps({"files": {name: "0"}}))
+    (run / "manifest.json").write_text(json.dumps({"program": "unbend", "files": {name: "0"}}))
     with pytest.raises(ValueError, match="holds other files"):
         RunDirectory(run, overwrite=True)
     assert (tmp_path / "precious").read_text() == "mine"
@@ -293,6 +309,8 @@ def test_a_second_writer_is_rejected_and_the_first_continues(tmp_path):
             second.begin({})
         with pytest.raises(Locked, match="another process is writing"):
             RunDirectory(tmp_path / "run", overwrite=True).check_free()
+        with pytest.raises(Locked, match="another process is writing"):
+            RunDirectory(tmp_path / "run")  # not: it is unfinished, resume it
         first.begin_results({})
         first.write_json("config.json", {})
         first.write_json("manifest.json", {})

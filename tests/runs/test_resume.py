@@ -45,11 +45,11 @@ def test_a_run_has_checkpoints_until_it_is_published(tmp_path):
 
 def test_an_unfinished_run_is_continued_only_when_asked(tmp_path):
     begin(tmp_path / "run")
-    (tmp_path / "run" / "checkpoints" / "step").write_text("9")
+    (tmp_path / "run" / "checkpoints" / "training").write_text("9")
     with pytest.raises(ValueError, match="holds an unfinished run; pass --resume"):
         RunDirectory(tmp_path / "run")
     assert begin(tmp_path / "run", resume=True) is False
-    assert (tmp_path / "run" / "checkpoints" / "step").read_text() == "9"
+    assert (tmp_path / "run" / "checkpoints" / "training").read_text() == "9"
     begin(tmp_path / "run", overwrite=True)
     assert names(tmp_path / "run" / "checkpoints") == ["run.json"]
 
@@ -128,7 +128,7 @@ def test_abandoning_keeps_the_run_before_and_one_that_was_continued(tmp_path):
 
 def test_leftovers_of_a_kill_are_swept(tmp_path):
     begin(tmp_path / "run")
-    (tmp_path / "run" / "checkpoints" / ".step.x.tmp").mkdir()
+    (tmp_path / "run" / "checkpoints" / ".training.x.tmp").mkdir()
     begin(tmp_path / "run", resume=True)
     assert names(tmp_path / "run" / "checkpoints") == ["run.json"]
 

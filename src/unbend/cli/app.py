@@ -75,12 +75,15 @@ class _Group(click.Group):
                 _say(error.format_message())
                 code = BAD_INPUT
             except (MemoryError, RuntimeError) as error:
-                if not _is_memory(error):
+                if _is_lost_process(error):
+                    _say("another process of this run ended; start all again with --resume")
+                elif _is_memory(error):
+                    _say("not enough memory; train on fewer samples with --train-on")
+                else:
                     raise
-                _say("not enough memory; train on fewer samples with --train-on")
                 code = BAD_INPUT
             except (ValueError, TypeError, ImportError, OSError) as error:
-                _say(str(error) or type(error).__name__)
+                _say(_in_words(error))
                 code = BAD_INPUT
         sys.exit(code if isinstance(code, int) else 0)
 
@@ -100,8 +103,26 @@ class _Group(click.Group):
 
 def _is_memory(error: Exception) -> bool:
     """Whether torch, or the system for one of its threads, is out of memory."""
-    signs = ("can't allocate memory", "out of memory", "can't start new thread", "bad_alloc")
+    signs = (
+        "can't allocate memory", "out of memory", "can't start new thread", "bad_alloc",
+        "could not create a primitive",  # oneDNN's words for it
+    )  # fmt: skip
     return isinstance(error, MemoryError) or any(sign in str(error) for sign in signs)
+
+
+def _in_words(error: Exception) -> str:
+    """What an error says; those of the system say it as [Errno 13] Permission denied: 'x'."""
+    if isinstance(error, OSError) and error.strerror and error.filename:
+        return f"cannot read or write {str(error.filename)!r}: {error.strerror}"
+    return str(error) or type(error).__name__
+
+
+def _is_lost_process(error: Exception) -> bool:
+    """Whether gloo or NCCL, of several processes under torchrun, no longer reaches one of them."""
+    from unbend.workflows.processes import n_processes
+
+    signs = ("closed by peer", "reset by peer", "Broken pipe", "Timed out waiting", "NCCL", "gloo")
+    return n_processes() > 1 and any(sign in str(error) for sign in signs)
 
 
 def _open_streams() -> None:

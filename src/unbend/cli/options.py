@@ -28,10 +28,13 @@ __all__ = [
     "device_options",
     "emit",
     "encoder_option",
+    "engine_options",
     "out_option",
     "output_options",
     "pretraining_methods",
     "progress_for",
+    "ray_out",
+    "refuse_for_ray",
     "seed_option",
     "set_option",
     "table_options",
@@ -184,6 +187,34 @@ def out_option(what: str, default: str | None = None) -> Callable[[F], F]:
         "-o", "--out", type=click.Path(path_type=Path), default=default,
         show_default=default is not None, metavar="PATH", help=what,
     )  # fmt: skip
+
+
+def engine_options(function: F) -> F:
+    """``--engine`` and ``--resume``, for inputs that one machine cannot hold."""
+    function = click.option(
+        "--resume", is_flag=True, help="With --engine ray: compute only the parts that are missing."
+    )(function)
+    return click.option(
+        "--engine", type=click.Choice(["local", "ray"]), default="local", show_default=True,
+        help="ray spreads a folder of .parquet files, .tar files or images over a Ray cluster; -o "
+        "is then a directory.",
+    )(function)  # fmt: skip
+
+
+def ray_out(out: Path, default: str) -> str:
+    """The output directory of ``--engine ray``; the default of the local engine is a file."""
+    if str(out) == default:
+        return Path(default).stem
+    if out.suffix:
+        raise click.UsageError(f"-o of --engine ray must be a directory, got {str(out)!r}")
+    return str(out)
+
+
+def refuse_for_ray(**given: bool) -> None:
+    """Raise for options that mean nothing to ``--engine ray``."""
+    for name, is_given in given.items():
+        if is_given:
+            raise click.UsageError(f"--{name} is not for --engine ray; leave it out")
 
 
 def output_options(function: F) -> F:

@@ -31,6 +31,8 @@ __all__ = ["command"]
 @click.option(
     "--device", default="auto", show_default=True, help="Device of the encoder, as in cluster."
 )
+@click.option("--workers", type=click.IntRange(min=1), help="Workers of --engine ray.")
+@options.engine_options
 @options.config_option
 @options.output_options
 def command(
@@ -46,6 +48,9 @@ def command(
     overwrite: bool,
     encoder: str,
     device: str,
+    workers: int | None,
+    engine: str,
+    resume: bool,
     quiet: bool,
     as_json: bool,
 ) -> None:
@@ -60,9 +65,22 @@ def command(
       unbend predict runs/photos new-photos/ --format imagefolder -o sorted/
       unbend predict runs/mine new.npy -o labels.parquet --probabilities
       unbend predict runs/mine new.csv -o - | head
+      unbend predict runs/mine shards/ -o labels/ --engine ray
 
     In Python: unbend.workflows.predict(...).
     """
+    if engine == "ray":
+        options.refuse_for_ray(
+            overwrite=overwrite,
+            format=kind is not None,
+            copy=copy,
+            id=id is not None,
+            strict=strict,
+        )
+        _on_ray(run, input, out, probabilities, encoder, device, workers, resume, quiet, as_json)
+        return
+    if resume or workers is not None:
+        raise click.UsageError("--resume and --workers are for --engine ray; leave them out")
     from unbend.workflows.predict import predict
 
     to_stdout = str(out) == "-"
@@ -76,3 +94,27 @@ def command(
         )  # fmt: skip
     if not (to_stdout and quiet):
         options.emit(result.to_dict(), result.summary(), as_json, to_stderr=to_stdout)
+
+
+def _on_ray(
+    run: Path,
+    input: str,
+    out: Path,
+    probabilities: bool,
+    encoder: str,
+    device: str,
+    workers: int | None,
+    resume: bool,
+    quiet: bool,
+    as_json: bool,
+) -> None:
+    from unbend.workflows.ray_engine import run_on_ray
+    from unbend.workflows.shards import Job
+
+    job = Job(
+        "predict", options.ray_out(out, "labels.csv"), str(run.resolve()), encoder, device,
+        probabilities,
+    )  # fmt: skip
+    with options.progress_for(quiet) as progress:
+        result = run_on_ray(job, input, workers=workers, resume=resume, progress=progress)
+    options.emit(result.to_dict(), result.summary(), as_json)

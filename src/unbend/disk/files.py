@@ -113,10 +113,10 @@ def is_leftover(name: str) -> bool:
     return name.startswith(".") and name.endswith(TEMPORARY)
 
 
-def remove_leftovers(folder: Path) -> None:
-    """Delete the partial output of killed processes from a folder."""
+def remove_leftovers(folder: Path, prefix: str = "") -> None:
+    """Delete the partial output of killed processes from a folder, for names with this prefix."""
     for path in folder.iterdir() if folder.is_dir() else ():
-        if is_leftover(path.name):
+        if is_leftover(path.name) and path.name.startswith(f".{prefix}"):
             remove(path)
 
 

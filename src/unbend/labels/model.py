@@ -175,17 +175,22 @@ def _check_state(tensors: dict[str, Tensor], meta: dict[str, Any], k: int) -> No
         "potential": tensors["potential"].shape == (m,),
         "code_labels": tensors["code_labels"].shape == (m,) and _within(tensors["code_labels"], k),
         "labels": tensors["labels"].ndim == 1 and _within(tensors["labels"], k),
-        "moments": tensors["moments"].shape[0] == k and tensors["moments"].ndim == 3,
-        "counts": tensors["counts"].shape == (k,),
+        "counts": tensors["counts"].shape == (k,) and bool((tensors["counts"] >= 0).all()),
         "merge_tree": tensors["merge_tree"].shape == (max(0, k - 1), 4),
         "eta": _is_positive(meta["eta"]),
         "eps_sq": _is_positive(meta["eps_sq"]),
         "temperature": _is_positive(meta.get("temperature", 1.0)),
         "codes": d >= 1 and tensors["codes"].is_floating_point(),
+        "absolute": isinstance(meta["absolute"], bool),
+        "outlier_quantiles": all(map(_is_positive, meta["outlier_quantiles"].values()))
+        and "0.99" in meta["outlier_quantiles"],
     }
+    # Last: whether the moments are those of anything depends on counts and eps_sq.
     for name, good in fits.items():
         if not good:
             raise ValueError(f"{name!r} of the labels does not fit {k} clusters")
+    if not Subspaces(tensors["moments"], tensors["counts"], meta["eps_sq"]).is_valid():
+        raise ValueError(f"'moments' of the labels does not fit {k} clusters")
 
 
 def _within(labels: Tensor, k: int) -> bool:
@@ -194,4 +199,5 @@ def _within(labels: Tensor, k: int) -> bool:
 
 
 def _is_positive(value: Any) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and value > 0
+    number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    return number and 0 < value < float("inf")

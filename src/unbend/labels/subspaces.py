@@ -142,6 +142,14 @@ class Subspaces:
     counts: Tensor
     eps_sq: float
 
+    def is_valid(self) -> bool:
+        """Whether the moments are those of real features, as in a file that nobody changed."""
+        shape = self.moments.shape
+        if len(shape) != 3 or shape[0] != len(self.counts) or shape[1] != shape[2]:
+            return False
+        M = _regularised(self.moments, self.counts, self.eps_sq)
+        return M.is_floating_point() and not bool(torch.linalg.cholesky_ex(M).info.any())
+
     def residual(self, Z: Tensor) -> Tensor:
         r"""How far each row of Z is from every subspace, in (0, 1].
 

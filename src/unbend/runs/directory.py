@@ -18,11 +18,12 @@ from typing import Any
 from unbend.disk import Locked, atomic_write, locked, to_json
 from unbend.disk.files import is_leftover, remove, remove_leftovers
 from unbend.runs.labels import write_csv
-from unbend.runs.manifest import MANIFEST, hash_files, listed_files, read_json
+from unbend.runs.manifest import MANIFEST, PROGRAM, hash_files, listed_files, read_json
 
 __all__ = ["RunDirectory", "run_lock"]
 
 _CHECKPOINTS, _STATE, _LOCK = "checkpoints", "run.json", ".lock"
+_SCRATCH = (_STATE, "training", "results")
 _FORMAT = 2
 # Stages of a run. In the last one only temporary files remain.
 _TRAINING, _WRITING, _PUBLISHING, _OVER = "training", "writing", "publishing", "over"
@@ -116,7 +117,8 @@ class RunDirectory:
     def publish(self) -> None:
         """Replace the earlier run by the results; the last step of a run."""
         manifest = read_json(self.results / MANIFEST)
-        self.write_json(MANIFEST, {**manifest, "files": hash_files(self.results)})
+        ours = {"program": PROGRAM, **manifest, "files": hash_files(self.results)}
+        self.write_json(MANIFEST, ours)
         self._mark(_PUBLISHING, self._state()["identity"])
         self._complete()
 
@@ -155,11 +157,11 @@ class RunDirectory:
         self.path.mkdir(parents=True, exist_ok=True)
         self._held.enter_context(run_lock(self.path))
         self._made = made
-        self._look()  # another process may have changed the directory
+        self._look(held=True)  # another process may have changed the directory
 
     # ------------------------------------------------------------------ what is there
 
-    def _look(self) -> None:
+    def _look(self, held: bool = False) -> None:
         """Raise if the directory must not be written."""
         if self.path.exists() and not self.path.is_dir():
             raise ValueError(f"{str(self.path)!r} is a file; name a directory for the run")
@@ -173,13 +175,23 @@ class RunDirectory:
         foreign |= {name for name in _inside(self.path, files) if name not in files}
         if MANIFEST in there and not files:
             foreign.add(MANIFEST)
+        if stage is not None:
+            foreign |= {f"{_CHECKPOINTS}/{name}" for name in self._strangers()}
         if foreign:
             raise ValueError(
                 f"{str(self.path)!r} holds other files ({min(foreign)!r}); name a new directory"
             )
         unfinished = stage in (_TRAINING, _WRITING, _PUBLISHING)
         if (unfinished or files) and not self._overwrite and not self._resume:
+            if not held:
+                self.check_free()  # whoever is writing it right now need not be resumed
             raise ValueError(_occupied(self.path, unfinished=unfinished))
+
+    def _strangers(self) -> set[str]:
+        """Names in ``checkpoints/`` that no run writes."""
+        there = {p.name for p in self.checkpoints.iterdir()}
+        ours = tuple(f".{name}." for name in _SCRATCH)
+        return {n for n in there - {*_SCRATCH} if not (is_leftover(n) and n.startswith(ours))}
 
     def _stage(self) -> str | None:
         """Stage of the run in ``checkpoints/``; None if there is none."""

@@ -20,6 +20,7 @@ from unbend.disk.provenance import commit
 __all__ = [
     "MANIFEST",
     "MANIFEST_FORMAT",
+    "PROGRAM",
     "Log",
     "check_files",
     "check_run",
@@ -33,6 +34,7 @@ __all__ = [
 
 MANIFEST = "manifest.json"
 MANIFEST_FORMAT = 2
+PROGRAM = "unbend"
 _LIBRARIES = ("torch", "numpy", "scipy", "scikit-learn", "kornia", "lightning-fabric")
 _LARGEST_JSON = 64 * 2**20
 
@@ -99,9 +101,10 @@ def hash_files(folder: Path) -> dict[str, str]:
 def listed_files(folder: Path) -> set[str]:
     """The files listed in the manifest of a folder; empty without a manifest of this version.
 
-    A manifest with a path outside the folder is ignored.
+    Other programs write files of that name too. A path outside the folder is not ours either.
     """
-    files = _manifest(folder).get("files")
+    manifest = _manifest(folder)
+    files = manifest.get("files") if manifest.get("program") == PROGRAM else None
     if not isinstance(files, dict) or not all(map(_is_inside, files)):
         return set()
     return set(files)

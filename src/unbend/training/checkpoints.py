@@ -112,7 +112,7 @@ class Checkpoints:
 
     def clear_leftovers(self) -> None:
         """Delete partial files that a killed process left behind."""
-        remove_leftovers(self.path)
+        remove_leftovers(self.path, _PREFIX)
 
     def _folder(self, number: int) -> Path:
         return self.path / f"{_PREFIX}{number:08d}"

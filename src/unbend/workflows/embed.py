@@ -10,6 +10,7 @@ from typing import Any
 from unbend.progress import Progress, silent
 from unbend.runs import npy_file, write_csv
 from unbend.workflows.inputs import read_inputs
+from unbend.workflows.outputs import check_folder
 from unbend.workflows.streaming import chunks
 
 __all__ = ["EmbedResult", "embed"]
@@ -69,8 +70,7 @@ def embed(
     for path in (out, names_file):
         if path.exists() and not overwrite:
             raise ValueError(f"{str(path)!r} already exists; name another or pass --overwrite")
-    if not out.parent.is_dir():
-        raise ValueError(f"cannot write {str(out)!r}: no such folder; make it, or name another")
+    check_folder(out)
     if encoder in ("none", "auto"):
         raise ValueError(f"--encoder of embed must name an encoder, got {encoder!r}; try lite2")
     inputs = read_inputs(input, encoder=encoder, device=device, workers=workers, progress=progress)

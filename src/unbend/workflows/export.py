@@ -13,6 +13,7 @@ from unbend.runs.labels import labels_file, needs_mark
 from unbend.sources.columns import path_column, read_paths
 from unbend.tables import TABLE_SUFFIXES, open_table
 from unbend.workflows.image_folders import put_image, write_folders
+from unbend.workflows.outputs import check_folder
 
 __all__ = ["FORMATS", "export"]
 
@@ -57,6 +58,8 @@ def export(
     out = Path(out) if out is not None else run.with_name(f"{run.name}-{format}{ending}")
     if out.exists():
         raise ValueError(f"{str(out)!r} already exists; name another with -o")
+    if out.parent.is_dir():
+        check_folder(out)
     if format in _TABLES:
         _write_table(rows, out, ending)
         return out

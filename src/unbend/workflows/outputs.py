@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-__all__ = ["fresh_directory"]
+__all__ = ["check_folder", "fresh_directory"]
+
+
+def check_folder(out: Path) -> None:
+    """Raise before the work if a file cannot be written to its folder."""
+    if not out.parent.is_dir():
+        raise ValueError(f"cannot write {str(out)!r}: no such folder; make it, or name another")
+    if not os.access(out.parent, os.W_OK | os.X_OK):
+        raise ValueError(
+            f"cannot write {str(out)!r}: its folder is read-only; name another with -o"
+        )
 
 
 @contextmanager

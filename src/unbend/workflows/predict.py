@@ -19,6 +19,7 @@ from unbend.runs import LabelRows, check_run, labels_file, needs_mark, write_csv
 from unbend.sources import Source, open_source
 from unbend.tables import TABLE_SUFFIXES, is_table, open_table
 from unbend.workflows.image_folders import write_folders
+from unbend.workflows.outputs import check_folder
 from unbend.workflows.run_files import broken_table
 from unbend.workflows.streaming import chunks
 
@@ -204,8 +205,9 @@ def _check_out(
         raise ValueError(f"-o must end in {wanted}, got {str(out)!r}; rename it")
     if out.exists() and not overwrite:
         raise ValueError(f"{str(out)!r} already exists; name another or pass --overwrite")
-    if out.is_dir() or not out.parent.is_dir():
-        raise ValueError(f"cannot write {str(out)!r}: no such folder; make it, or name another")
+    if out.is_dir():
+        raise ValueError(f"cannot write {str(out)!r}: it is a folder; name a file in it")
+    check_folder(out)
     return out, out.suffix[1:]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -19,6 +20,7 @@ from unbend.networks.encoders.encoder import Encoder, fingerprint_of
 from unbend.networks.encoders.folding import fold_batchnorm
 from unbend.networks.encoders.preprocess import Preprocessing
 from unbend.networks.network import Network
+from unbend.rules import check_rule
 
 __all__ = [
     "SavedBackbone",
@@ -157,24 +159,35 @@ def _read_encoder(folder: Path) -> _Parts:
         raise ValueError(
             f"{str(folder)!r} holds weights that do not belong to its encoder.json; save it again"
         )
-    config = _config(values["backbone"], folder)
-    shape, mean, std = (tuple(values[key]) for key in ("shape", "mean", "std"))
+    try:
+        config = _config(values["backbone"], folder)
+        shape = _sides(values["shape"])
+        mean, std = (tuple(float(v) for v in values[key]) for key in ("mean", "std"))
+        scaled = all(map(math.isfinite, (*mean, *std))) and all(std)
+        if not scaled or {len(mean), len(std)} - {1, shape[0]}:
+            raise ValueError(f"mean {mean} and std {std} scale no pixels")
+    except (LookupError, TypeError, ValueError, OverflowError) as error:
+        raise ValueError(
+            f"{str(folder / _VALUES)!r} is damaged ({error}); save it again"
+        ) from error
     return _without(tensors, "backbone."), config, shape, mean, std
 
 
 def _read_model(folder: Path) -> _Parts:
     values = _json(folder / _MODEL_VALUES)
     try:
-        shape = tuple(int(side) for side in values["scaling"]["shape"])
+        shape = _sides(values["scaling"]["shape"])
         unit = 255.0 if values["scaling"]["dtype"] == "uint8" else 1.0
         scale = (values["scaling"]["offset"] / unit, values["scaling"]["scale"] / unit)
         config = _config(values["config"]["network"], folder)
-    except (KeyError, TypeError) as error:
+    except (LookupError, TypeError, OverflowError) as error:
         raise ValueError(f"{str(folder)!r} is not a saved model: {error} is missing") from error
     tensors = _safetensors(folder / _MODEL_TENSORS)
     network = _without(tensors, "network.")
     if len(shape) != 3:
         return {}, config, shape, (), ()
+    if not {"mean", "std"} <= network.keys():
+        raise ValueError(f"{str(folder)!r} is not a saved model: its weights lack mean or std")
     mean, std = _pixels(network["mean"], network["std"], scale, shape[0])
     return _without(network, "backbone."), config, shape, mean, std
 
@@ -198,7 +211,21 @@ def _config(tree: dict[str, Any], folder: Path) -> NetworkConfig:
         raise ValueError(
             f"{str(folder)!r} was written by another version: unknown {sorted(unknown)[0]!r}"
         )
-    return NetworkConfig(**tree)
+    config = NetworkConfig(**tree)
+    for knob in fields(config):
+        if "rule" in knob.metadata:  # sizes from others, before memory is reserved for them
+            check_rule(knob.name, getattr(config, knob.name), knob.metadata["rule"])
+    return config
+
+
+def _sides(values: Any) -> tuple[int, ...]:
+    """Width of vectors, or channels and sides of images, within reason."""
+    shape = tuple(values)
+    if len(shape) not in (1, 3) or not all(type(s) is int and 0 < s <= 2**24 for s in shape):
+        raise ValueError(f"no samples have shape {shape}")
+    if len(shape) == 3 and max(shape) > 4096:
+        raise ValueError(f"no images have shape {shape}")
+    return shape
 
 
 def _json(path: Path) -> dict[str, Any]:

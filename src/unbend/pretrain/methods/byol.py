@@ -13,7 +13,7 @@ from torch import Tensor
 from unbend.knobs import Stage1Config
 from unbend.networks import Network
 from unbend.pretrain.method import Follower, Projected, Published, mlp, pairs, same_shape
-from unbend.rules import POSITIVE, SHARE, SIZE, knob
+from unbend.rules import FACTOR, SHARE, WIDTH, knob
 from unbend.training import Terms, gather
 
 __all__ = ["BYOL", "BYOLConfig", "byol_loss", "ema_at"]
@@ -24,8 +24,8 @@ class BYOLConfig:
     """Grill et al., "Bootstrap your own latent", NeurIPS 2020."""
 
     ema: float = knob(0.996, SHARE)  # at the start; rises to 1 along a cosine
-    hidden: float = knob(2.0, POSITIVE)  # in widths of h: 4096 for ResNet-50's 2048
-    dim: int = knob(256, SIZE)
+    hidden: float = knob(2.0, FACTOR)  # in widths of h: 4096 for ResNet-50's 2048
+    dim: int = knob(256, WIDTH)
 
 
 def byol_loss(prediction: Tensor, target: Tensor) -> Tensor:

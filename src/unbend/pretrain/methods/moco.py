@@ -15,7 +15,7 @@ from unbend.functional.checks import check_positive, check_tensor, full_precisio
 from unbend.knobs import Stage1Config
 from unbend.networks import Network
 from unbend.pretrain.method import Follower, Projected, Published, same_shape
-from unbend.rules import POSITIVE, SHARE, SIZE, knob
+from unbend.rules import FACTOR, POSITIVE, SHARE, WIDTH, knob, whole
 from unbend.training import Terms, gather
 
 __all__ = ["MoCo", "MoCoConfig", "info_nce"]
@@ -26,10 +26,11 @@ class MoCoConfig:
     """Chen et al., "Improved baselines with momentum contrastive learning" (MoCo v2), 2020."""
 
     temperature: float = knob(0.2, POSITIVE)
-    queue: int = knob(4096, SIZE)  # 65536 for ImageNet; a smaller data set holds fewer keys
+    # 65536 for ImageNet; a smaller data set holds fewer keys.
+    queue: int = knob(4096, whole(1, most=2**20))
     ema: float = knob(0.99, SHARE)  # of the key encoder; 0.999 for ImageNet's longer epochs
-    hidden: float = knob(1.0, POSITIVE)
-    dim: int = knob(128, SIZE)
+    hidden: float = knob(1.0, FACTOR)
+    dim: int = knob(128, WIDTH)
 
 
 def info_nce(query: Tensor, key: Tensor, queue: Tensor, temperature: float = 0.2) -> Tensor:

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from unbend.functional.checks import check_positive, full_precision
 from unbend.pretrain.method import Projected, Published, pairs, same_shape
-from unbend.rules import POSITIVE, SIZE, knob
+from unbend.rules import FACTOR, POSITIVE, WIDTH, knob
 from unbend.training import Terms, gather
 
 __all__ = ["SimCLR", "SimCLRConfig", "nt_xent"]
@@ -22,8 +22,8 @@ class SimCLRConfig:
     """Chen et al., "A simple framework for contrastive learning", ICML 2020."""
 
     temperature: float = knob(0.5, POSITIVE)  # best for CIFAR-10 (appendix B.9); 0.1 for ImageNet
-    hidden: float = knob(1.0, POSITIVE)  # hidden units of the projector, in widths of h
-    dim: int = knob(128, SIZE)  # its output
+    hidden: float = knob(1.0, FACTOR)  # hidden units of the projector, in widths of h
+    dim: int = knob(128, WIDTH)  # its output
 
 
 def nt_xent(Z: Tensor, Z_other: Tensor, temperature: float = 0.5) -> Tensor:

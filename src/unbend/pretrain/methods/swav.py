@@ -20,7 +20,7 @@ from unbend.functional.checks import (
 from unbend.knobs import Stage1Config
 from unbend.networks import Network
 from unbend.pretrain.method import Projected, Published
-from unbend.rules import COUNT, INNER_SHARE, POSITIVE, SHARE, SIZE, knob, whole
+from unbend.rules import COPIES, DEPTH, FACTOR, INNER_SHARE, POSITIVE, SHARE, WIDTH, knob, whole
 from unbend.samples import ViewSampler
 from unbend.training import Terms, gather
 
@@ -33,14 +33,14 @@ class SwAVConfig:
 
     temperature: float = knob(0.1, POSITIVE)
     eps: float = knob(0.05, POSITIVE)  # entropy in the Sinkhorn-Knopp codes
-    iterations: int = knob(3, SIZE)
-    prototypes: int = knob(3000, whole(2))
+    iterations: int = knob(3, COPIES)
+    prototypes: int = knob(3000, whole(2, most=65_536))
     frozen: float = knob(0.005, SHARE)  # fraction of steps with fixed prototypes: 1 of 200 epochs
-    small_crops: int = knob(6, COUNT)  # images only, in addition to the full views
+    small_crops: int = knob(6, DEPTH)  # images only, in addition to the full views
     small_size: float = knob(96 / 224, INNER_SHARE)  # side of a small crop relative to the image
     small_scale: tuple[float, float] = (0.05, 0.14)  # fraction of the area that a small crop keeps
-    hidden: float = knob(1.0, POSITIVE)
-    dim: int = knob(128, SIZE)
+    hidden: float = knob(1.0, FACTOR)
+    dim: int = knob(128, WIDTH)
 
 
 def sinkhorn_codes(scores: Tensor, eps: float = 0.05, n_iter: int = 3) -> Tensor:

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from unbend.functional.checks import full_precision
 from unbend.pretrain.method import Projected, Published, pairs, same_shape
-from unbend.rules import COUNT, NOT_NEGATIVE, POSITIVE, knob
+from unbend.rules import FACTOR, NOT_NEGATIVE, knob, whole
 from unbend.training import Terms, gather
 
 __all__ = ["VICReg", "VICRegConfig", "VICRegTerms", "vicreg_terms"]
@@ -25,8 +25,8 @@ class VICRegConfig:
     invariance: float = knob(25.0, NOT_NEGATIVE)
     variance: float = knob(25.0, NOT_NEGATIVE)
     covariance: float = knob(1.0, NOT_NEGATIVE)
-    hidden: float = knob(4.0, POSITIVE)  # in widths of h: 8192 for ResNet-50's 2048
-    dim: int = knob(0, COUNT)  # 0: as wide as the hidden layers
+    hidden: float = knob(4.0, FACTOR)  # in widths of h: 8192 for ResNet-50's 2048
+    dim: int = knob(0, whole(0, most=65_536))  # 0: as wide as the hidden layers
 
 
 class VICRegTerms(NamedTuple):
