@@ -6,14 +6,16 @@ import os
 import shutil
 from pathlib import Path, PurePosixPath, PureWindowsPath
 
+from unbend.deploy import OnnxExport, export_onnx
 from unbend.disk import atomic_directory, atomic_write, to_json
 from unbend.runs import LabelRows, check_run, read_json, read_labels
 from unbend.runs.labels import labels_file
 from unbend.sources.decode import EXTENSIONS
+from unbend.workflows.predict import load_run
 
 __all__ = ["FORMATS", "export"]
 
-FORMATS = ("parquet", "imagefolder", "fiftyone")
+FORMATS = ("parquet", "imagefolder", "fiftyone", "onnx")
 
 
 def export(
@@ -23,35 +25,34 @@ def export(
     out: str | Path | None = None,
     images: str | Path | None = None,
     copy: bool = False,
-) -> Path:
-    """Export the labels of a run for other programs.
+    image_size: tuple[int, int] | None = None,
+) -> Path | OnnxExport:
+    """Export the labels or the model of a run for other programs.
 
     Parameters
     ----------
     run : path
         A finished run.
-    format : {"parquet", "imagefolder", "fiftyone"}
+    format : {"parquet", "imagefolder", "fiftyone", "onnx"}
         ``"parquet"``: the table of labels. ``"imagefolder"``: one folder per cluster with a link
         to (or a copy of) each image. ``"fiftyone"``: ``data/`` with links to the images and
         ``labels.json``, which FiftyOne imports as ``FiftyOneImageClassificationDataset``.
+        ``"onnx"``: the model, see :func:`unbend.deploy.export_onnx`, whose result is returned.
     out : path, optional
         By default ``RUN-FORMAT`` next to the run. Must not exist yet.
     images : path, optional
         Folder that the names of the samples are relative to; by default the input of the run.
     copy : bool
         Copy images instead of linking to them.
+    image_size : (int, int), optional
+        For ``"onnx"`` and a model with an encoder: height and width of the images.
     """
     run = Path(run)
-    if format not in FORMATS:
-        raise ValueError(f"`format` must be one of {', '.join(FORMATS)}, got {format!r}")
-    if format == "parquet" and (copy or images is not None):
-        raise ValueError("parquet holds no images; leave --copy and --images out")
+    out = _check_call(run, format, out, images, copy, image_size)
+    if format == "onnx":
+        return export_onnx(load_run(run), out, image_size=image_size)
     check_run(run, "labels.parquet", "config.json")
     rows = read_labels(run / "labels.parquet")
-    ending = ".parquet" if format == "parquet" else ""
-    out = Path(out) if out is not None else run.with_name(f"{run.name}-{format}{ending}")
-    if out.exists():
-        raise ValueError(f"{str(out)!r} already exists; name another with -o")
     if format == "parquet":
         _write_parquet(rows, out)
         return out
@@ -61,6 +62,29 @@ def export(
             _write_folders(rows, paths, folder, copy)
         else:
             _write_fiftyone(rows, paths, folder, copy)
+    return out
+
+
+def _check_call(
+    run: Path,
+    format: str,
+    out: str | Path | None,
+    images: str | Path | None,
+    copy: bool,
+    image_size: tuple[int, int] | None,
+) -> Path:
+    """Raise on options that do not fit the format; return where to write."""
+    if format not in FORMATS:
+        raise ValueError(f"`format` must be one of {', '.join(FORMATS)}, got {format!r}")
+    if format in ("parquet", "onnx") and (copy or images is not None):
+        raise ValueError(f"{format} holds no images; leave --copy and --images out")
+    if format != "onnx" and image_size is not None:
+        raise ValueError(f"--image-size is for onnx, not for {format}; leave it out")
+    ending = f".{format}" if format in ("parquet", "onnx") else ""
+    name = f"{run.name}{ending}" if format == "onnx" else f"{run.name}-{format}{ending}"
+    out = Path(out) if out is not None else run.with_name(name)
+    if out.exists():
+        raise ValueError(f"{str(out)!r} already exists; name another with -o")
     return out
 
 
