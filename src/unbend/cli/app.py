@@ -24,6 +24,7 @@ from unbend.cli import (
     export,
     predict,
     pretrain,
+    push,
     report,
     reproduce,
 )
@@ -140,6 +141,7 @@ def main() -> None:
 
 
 for _module in (
-    cluster, predict, report, export, embed, pretrain, reproduce, benchmark, doctor, completion,
+    cluster, predict, report, export, push, embed, pretrain, reproduce, benchmark, doctor,
+    completion,
 ):  # fmt: skip
     main.add_command(_module.command)

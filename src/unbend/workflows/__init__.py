@@ -7,6 +7,7 @@ from unbend.workflows.embed import EmbedResult, embed
 from unbend.workflows.export import export
 from unbend.workflows.predict import PredictResult, predict
 from unbend.workflows.pretrain import PretrainResult, pretrain
+from unbend.workflows.push import push
 from unbend.workflows.report import report
 from unbend.workflows.reproduce import reproduce
 
@@ -23,6 +24,7 @@ __all__ = [
     "export",
     "predict",
     "pretrain",
+    "push",
     "report",
     "reproduce",
 ]
