@@ -7,8 +7,8 @@ import sys
 
 import numpy as np
 import pytest
-
 from tests.hub.stand_in import TOKEN, serve
+
 from unbend import MLC
 from unbend.hub import model_card
 
