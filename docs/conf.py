@@ -77,7 +77,16 @@ def _cell(text: str) -> str:
 def escape_mathematics(
     app: object, what: str, name: str, obj: object, options: object, lines: list[str]
 ) -> None:
-    """|Z Zᵀ| and labels_ are mathematics and names here, not substitutions and links."""
+    """|Z Zᵀ| and labels_ are mathematics and names here, not substitutions and links.
+
+    References become plain text: several classes of one page each have their own [1].
+    """
+    cited = False
+    for k, line in enumerate(lines):
+        starts = line.startswith(".. [")
+        cited = starts or (cited and line.startswith("   "))
+        if cited:
+            lines[k] = line[3:]  # the dots, or the indentation of a continued line
     for k, line in enumerate(lines):
         parts = re.split(r"(``.*?``)", line)
         for j in range(0, len(parts), 2):
