@@ -69,13 +69,17 @@ def vectors_model(digits):
 
 
 @pytest.fixture(scope="module")
+def vectors_graph(vectors_model, tmp_path_factory):
+    return export_onnx(vectors_model, tmp_path_factory.mktemp("graph") / "model.onnx")
+
+
+@pytest.fixture(scope="module")
 def photo_model():
     return MLC(3, encoder=Colours(), cache_dir=None, **SHORT).fit(photographs())
 
 
-def test_vectors(tmp_path, vectors_model, digits):
-    X = digits.reshape(len(digits), -1)
-    done = export_onnx(vectors_model, tmp_path / "model.onnx")
+def test_vectors(vectors_graph, vectors_model, digits):
+    X, done = digits.reshape(len(digits), -1), vectors_graph
     assert_equal(done.path, vectors_model, X)
     assert done.input == (64,)
     assert done.n_bytes == done.path.stat().st_size
@@ -88,6 +92,7 @@ def test_vectors(tmp_path, vectors_model, digits):
     assert b".py" not in done.path.read_bytes(), "no file names of this machine"
 
 
+@pytest.mark.slow
 def test_images_of_floats(tmp_path, digits):
     images = digits[:, None].astype(np.float32)
     model = MLC(10, **SHORT).fit(images)
@@ -117,9 +122,8 @@ def test_lite_encoder_on_textures(tmp_path, size):
     assert_equal(export_onnx(model, tmp_path / "m.onnx", image_size=size).path, model, X)
 
 
-def test_runs_where_unbend_and_torch_are_not(tmp_path, vectors_model, digits):
-    path, samples = tmp_path / "m.onnx", tmp_path / "X.npy"
-    export_onnx(vectors_model, path)
+def test_runs_where_unbend_and_torch_are_not(tmp_path, vectors_graph, vectors_model, digits):
+    path, samples = vectors_graph.path, tmp_path / "X.npy"
     np.save(samples, digits[:5].reshape(5, -1))
     code = (
         "import sys, numpy, onnxruntime; "
