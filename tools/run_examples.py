@@ -16,6 +16,7 @@ from nbclient import NotebookClient
 
 ROOT = Path(__file__).parents[1]
 PAGES = ROOT / "docs" / "gallery"
+_KERNEL = {"display_name": "Python 3", "language": "python", "name": "python3"}
 
 
 def main() -> None:
@@ -39,7 +40,7 @@ def run(source: Path, page: Path) -> None:
     for number, cell in enumerate(notebook.cells):  # the same page for the same result
         cell["id"] = f"cell-{number}"
         cell.metadata.pop("execution", None)
-    notebook.metadata = {"kernelspec": notebook.metadata["kernelspec"]}
+    notebook.metadata = {"kernelspec": _KERNEL}
     page.parent.mkdir(parents=True, exist_ok=True)
     nbformat.write(notebook, page)
 
