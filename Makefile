@@ -129,6 +129,17 @@ bench-throughput: $(STAMP)  ## what one core does in a second, and 10^9 samples 
 soak: $(STAMP)  ## 500 fits of varied shapes in one process: nothing may grow
 	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.soak
 
+.PHONY: dist install-test examples
+dist: $(STAMP)  ## wheel and source distribution in dist/, checked
+	$(BIN)/python -m tools.build_dist
+
+install-test: dist  ## the wheel in empty environments, newest and lowest versions (minutes)
+	$(BIN)/python -m tools.install_dist newest
+	$(BIN)/python -m tools.install_dist lowest
+
+examples: $(STAMP)  ## run the examples and write their pages of the gallery
+	$(BIN)/python -m tools.run_examples
+
 docs: $(STAMP)  ## the documentation site, offline, warnings are errors
 	$(BIN)/python -m sphinx -W --keep-going -q -b html docs docs/_build/html
 	@echo "open docs/_build/html/index.html"

@@ -20,11 +20,11 @@ from typing import Any
 import numpy as np
 import torch
 from PIL import Image
-from unbend.sources.decode import decode
 
 from benchmarks.harness import describe_run, write_json
 from unbend import MLC
 from unbend.networks import load_encoder
+from unbend.pixels.decode import decode
 
 SHORT = {"pretrain.max_steps": 20, "stage2.max_steps": 5}
 

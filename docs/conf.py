@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 from unbend import __version__
@@ -15,13 +14,14 @@ copyright = "The unbend developers"
 version = release = __version__
 
 extensions = [
-    "myst_parser",
+    "myst_nb",
     "sphinx.ext.autodoc",
     "sphinx.ext.autosummary",
     "sphinx.ext.napoleon",
     "sphinx.ext.viewcode",
 ]
-source_suffix = {".md": "markdown", ".rst": "restructuredtext"}
+source_suffix = {".md": "myst-nb", ".ipynb": "myst-nb", ".rst": "restructuredtext"}
+nb_execution_mode = "off"  # `make examples` runs them
 exclude_patterns = ["_build"]
 html_theme = "furo"
 html_title = "unbend"
@@ -38,26 +38,55 @@ GENERATED = Path(__file__).parent / "generated"
 
 
 def write_command_pages(app: object) -> None:
-    """Each command's own help is its reference: nothing to keep in step by hand."""
+    """The reference of the command line, from the code: nothing to keep in step by hand."""
+    import click
+
     from unbend.cli.app import main
 
-    parts = ["# Commands\n", "Every command explains itself: these are the pages of `--help`.\n"]
-    for name in (None, *main.commands):
-        command = ["unbend", *([name] if name else []), "--help"]
-        code = "import sys; from unbend.cli import main; main(prog_name='unbend')"
-        done = subprocess.run(
-            [sys.executable, "-c", code, *command[1:]], capture_output=True, text=True, check=True
-        )
-        title = f"unbend {name}" if name else "unbend"
-        parts.append(f"## {title}\n\n```text\n{done.stdout.strip()}\n```\n")
+    parts = ["# Commands\n", "Every option of every command, written from the code.\n"]
+    for name, command in main.commands.items():
+        context = click.Context(command, info_name=f"unbend {name}")
+        usage = " ".join(command.collect_usage_pieces(context))
+        parts.append(f"## unbend {name}\n\n```text\nunbend {name} {usage}\n```\n")
+        parts.append(_prose(command.help or ""))
+        rows = [p.get_help_record(context) for p in command.params]
+        table = [f"| {_code(r[0])} | {_cell(r[1])} |" for r in rows if r is not None]
+        parts.append("\n".join(["| option | |", "|---|---|", *table]) + "\n")
     GENERATED.mkdir(exist_ok=True)
-    (GENERATED / "commands.md").write_text("\n".join(parts))
+    (GENERATED / "commands.md").write_text("\n".join(parts), encoding="utf-8")
+
+
+def _prose(text: str) -> str:
+    """A command's help as Markdown: paragraphs that click keeps as they are become code."""
+    parts = []
+    for part in inspect.cleandoc(text).split("\n\n"):
+        kept = part.strip().removeprefix("\b\n")
+        parts.append(f"```text\n{kept}\n```" if kept != part.strip() else _cell(part))
+    return "\n\n".join(parts) + "\n"
+
+
+def _code(text: str) -> str:
+    return "`" + text.replace("|", "\\|") + "`"
+
+
+def _cell(text: str) -> str:
+    """Text of a table in which nothing is markup."""
+    return re.sub(r"([\\`*_\[\]<>|{}])", r"\\\1", " ".join(text.split()))
 
 
 def escape_mathematics(
     app: object, what: str, name: str, obj: object, options: object, lines: list[str]
 ) -> None:
-    """|Z Zᵀ| and labels_ are mathematics and names here, not substitutions and links."""
+    """|Z Zᵀ| and labels_ are mathematics and names here, not substitutions and links.
+
+    References become plain text: several classes of one page each have their own [1].
+    """
+    cited = False
+    for k, line in enumerate(lines):
+        starts = line.startswith(".. [")
+        cited = starts or (cited and line.startswith("   "))
+        if cited:
+            lines[k] = line[3:]  # the dots, or the indentation of a continued line
     for k, line in enumerate(lines):
         parts = re.split(r"(``.*?``)", line)
         for j in range(0, len(parts), 2):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+import tempfile
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from functools import partial
@@ -35,6 +37,8 @@ from unbend.encoding import (
 )
 from unbend.forms import as_samples, is_text_array, pick_columns
 from unbend.functional import coding_rate
+from unbend.hub import download_model, model_card, upload_model
+from unbend.hub.card import run_facts
 from unbend.labels import LabelModel, ModelSelection, Surroundings, first_look, take_in
 from unbend.networks import GIVEN, Encoder, build_network, load_encoder
 from unbend.networks.network import Output
@@ -785,6 +789,102 @@ class MLC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseE
             "feature_names_in": getattr(self, "feature_names_in_", np.array([])).tolist(),
         }
         write_model(path, tensors, values)
+
+    def push_to_hub(
+        self,
+        repo: str,
+        *,
+        run: str | Path | None = None,
+        license: str | None = None,
+        picture: str | Path | None = None,
+        private: bool | None = None,
+        token: str | None = None,
+    ) -> str:
+        """Upload the model and a card that describes it to the Hugging Face hub.
+
+        Needs ``pip install 'unbend[hub]'``, and a token that may write (``hf auth login``).
+
+        Parameters
+        ----------
+        repo : str
+            ``"OWNER/NAME"``; created if it does not exist.
+        run : path, optional
+            The run that made the model; the card then names the data and the scores.
+        license : str, optional
+            For the card, such as ``"mit"``.
+        picture : path, optional
+            A PNG file for the card.
+        private : bool, optional
+            Whether a new repository is private; None leaves it to the hub's settings.
+        token : str, optional
+            By default the one that is logged in.
+
+        Returns
+        -------
+        str
+            Address of the repository.
+        """
+        check_is_fitted(self)
+        facts = self._facts() | ({} if run is None else run_facts(run))
+        if picture is not None and Path(picture).suffix != ".png":
+            raise ValueError(f"`picture` must be a .png file, got {str(picture)!r}")
+        with tempfile.TemporaryDirectory() as name:
+            folder = Path(name) / "model"
+            self.save(folder)
+            if picture is not None:
+                shutil.copyfile(picture, folder / "map.png")
+            shown = None if picture is None else "map.png"
+            card = model_card(facts, repo=repo, license=license, picture=shown)
+            (folder / "README.md").write_text(card, encoding="utf-8")
+            return upload_model(
+                folder, repo, private=private, token=token, message="Upload a model of unbend"
+            )
+
+    def _facts(self) -> dict[str, Any]:
+        from unbend import __version__
+
+        return {
+            "n": len(self.labels_),
+            "sizes": np.bincount(self.labels_, minlength=self.n_clusters_).tolist(),
+            "dim": self.config_.network.dim,
+            "shape": self._scaling.shape,
+            "encoder": (self._encoder_record or {}).get("name"),
+            "unbend": __version__,
+        }
+
+    @classmethod
+    def from_pretrained(
+        cls,
+        repo_or_dir: str | Path,
+        *,
+        revision: str | None = None,
+        token: str | None = None,
+        encoder: Any = None,
+        backbone: nn.Module | None = None,
+    ) -> MLC:
+        """Load a model from a directory, a run, or a repository on the Hugging Face hub.
+
+        Only ``model.safetensors`` and ``model.json`` are downloaded. Nothing in them is executed.
+
+        Parameters
+        ----------
+        repo_or_dir : str or path
+            A directory of :meth:`save`, a run, or ``"OWNER/NAME"`` on the hub.
+        revision : str, optional
+            Branch, tag or commit of the repository.
+        token : str, optional
+            For a private repository; by default the one that is logged in.
+        encoder, backbone
+            As in :func:`load`.
+        """
+        path = Path(repo_or_dir)
+        if path.is_dir():
+            if revision is not None:
+                raise ValueError(f"`revision` is for the hub; {str(path)!r} is a directory")
+            path = path / "model" if (path / "model").is_dir() else path
+        else:
+            path = download_model(str(repo_or_dir), revision=revision, token=token)
+        return load(path, encoder=encoder, backbone=backbone)
 
 
 def _float_dtype(array: NDArray[Any]) -> np.dtype[Any]:

@@ -7,7 +7,6 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 __all__ = [
@@ -18,7 +17,6 @@ __all__ = [
     "every",
     "say",
     "silent",
-    "tensorboard_progress",
     "whole_run",
 ]
 
@@ -183,30 +181,6 @@ def _in_notebook() -> bool:
     ipython = sys.modules.get("IPython")
     shell = ipython.get_ipython() if ipython is not None else None
     return type(shell).__name__ == "ZMQInteractiveShell"
-
-
-@contextmanager
-def tensorboard_progress(log_dir: str | Path) -> Iterator[Progress]:
-    """Write the numbers of every tick for TensorBoard, one curve per stage and number.
-
-    Needs ``pip install 'unbend[tensorboard]'``.
-    """
-    try:
-        from torch.utils.tensorboard import SummaryWriter
-    except ImportError as error:
-        raise ImportError(
-            f"TensorBoard is missing ({error}); run pip install 'unbend[tensorboard]'"
-        ) from error
-    writer = SummaryWriter(str(log_dir))
-
-    def write(tick: Tick) -> None:
-        for name, value in tick.values.items():
-            writer.add_scalar(f"{tick.stage}/{name}", value, tick.done)
-
-    try:
-        yield write
-    finally:
-        writer.close()
 
 
 def _plain_lines(every: float = 5.0) -> Progress:

@@ -13,8 +13,8 @@ from unbend.encoding import check_record
 from unbend.rules import check_rule, whole
 from unbend.runs.labels import needs_quote
 from unbend.runs.manifest import listed_files, read_json
-from unbend.sources.columns import read_csv
 from unbend.sources.matrices import read_array
+from unbend.tables.delimited import open_delimited
 
 QUIET = settings(
     deadline=None, derandomize=True, max_examples=60, database=None,
@@ -86,10 +86,10 @@ def test_bytes_are_an_array_or_one_line(tmp_path, kind, data, head):
 def test_text_is_a_table_or_one_line(tmp_path, text):
     path = tmp_path / "x.csv"
     path.write_text(text, encoding="utf-8", errors="surrogatepass")
-    words = said(lambda: read_csv(path))
+    words = said(lambda: open_delimited(path))
     if "x.csv" not in words:
-        header, rows = read_csv(path)
-        assert all(len(row) == len(header) for row in rows)
+        table = open_delimited(path)
+        assert sum(len(batch) for batch in table.batches(table.columns)) == table.n
 
 
 @QUIET

@@ -25,6 +25,7 @@ from unbend.cli import (
     inspect,
     predict,
     pretrain,
+    push,
     report,
     reproduce,
 )
@@ -162,7 +163,7 @@ def main() -> None:
 
 
 for _module in (
-    cluster, predict, report, export, inspect, embed, pretrain, reproduce, benchmark, doctor,
+    cluster, predict, report, export, inspect, push, embed, pretrain, reproduce, benchmark, doctor,
     completion,
 ):  # fmt: skip
     main.add_command(_module.command)

@@ -160,11 +160,7 @@ class Subspaces:
         it is the squared length of z after shrinking each principal direction with variance σ²
         by 1/(1 + d σ²/ε²): 1 outside the subspace, near 0 inside. No rank has to be chosen.
         """
-        M = _regularised(self.moments, self.counts, self.eps_sq)
-        eye = torch.eye(M.shape[-1], dtype=M.dtype)
-        # Rows of W_q = L_q⁻¹, so that zᵀ M_q⁻¹ z = ‖W_q z‖².
-        W = torch.linalg.solve_triangular(torch.linalg.cholesky(M), eye.expand_as(M), upper=False)
-        W = W.to(Z.dtype).to(Z.device)
+        W = self.whitening().to(Z.dtype).to(Z.device)
         k, d, _ = W.shape
         scores = torch.full((Z.shape[0],), math.inf, dtype=Z.dtype, device=Z.device)
         for rows in row_blocks(Z.shape[0], d):
@@ -172,3 +168,11 @@ class Subspaces:
                 cost = (Z[rows] @ W[q].T).square().sum(1)
                 scores[rows] = torch.minimum(scores[rows], cost)
         return scores.clamp(max=1.0)
+
+    def whitening(self) -> Tensor:
+        """W_q = L_q⁻¹ of M_q = L_q L_qᵀ, shape (k, d, d), so that zᵀ M_q⁻¹ z = ‖W_q z‖²."""
+        M = _regularised(self.moments, self.counts, self.eps_sq)
+        eye = torch.eye(M.shape[-1], dtype=M.dtype)
+        L = torch.linalg.cholesky(M)
+        W: Tensor = torch.linalg.solve_triangular(L, eye.expand_as(M), upper=False)
+        return W

@@ -47,10 +47,23 @@ def plot_map(
     matplotlib.axes.Axes
     """
     Z, labels = _features(model, X)
+    return draw_map(Z, labels, model.n_clusters_, ax=ax, max_samples=max_samples, seed=seed)
+
+
+def draw_map(
+    Z: NDArray[np.floating],
+    labels: NDArray[np.int64],
+    n_clusters: int,
+    *,
+    ax: Any = None,
+    max_samples: int = 20_000,
+    seed: int = 0,
+) -> Any:
+    """What :func:`plot_map` draws, from features and labels."""
     rows = sample_by_cluster(labels, max_samples, seed=seed)
     (x, y), labels = lay_out(Z[rows], seed=seed).T, labels[rows]
     ax = _axes(ax, (5.5, 5))
-    palette = colours(model.n_clusters_)
+    palette = colours(n_clusters)
     ax.scatter(x, y, s=4, lw=0, c=[palette[q] for q in labels], rasterized=True)
     for q in np.unique(labels):
         own = labels == q

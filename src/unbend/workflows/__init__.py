@@ -8,6 +8,7 @@ from unbend.workflows.export import export
 from unbend.workflows.inspect import InspectResult, inspect
 from unbend.workflows.predict import PredictResult, predict
 from unbend.workflows.pretrain import PretrainResult, pretrain
+from unbend.workflows.push import push
 from unbend.workflows.report import report
 from unbend.workflows.reproduce import reproduce
 
@@ -26,6 +27,7 @@ __all__ = [
     "inspect",
     "predict",
     "pretrain",
+    "push",
     "report",
     "reproduce",
 ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import platform
+import shutil
 import time
 from dataclasses import asdict, dataclass
 from importlib.util import find_spec
@@ -34,6 +35,7 @@ class Diagnosis:
     system: str
     devices: list[str]
     threads: int
+    advice: list[str]
     encoders: dict[str, bool]
     seconds: float | None
     problem: str
@@ -59,6 +61,7 @@ class Diagnosis:
             f"versions   {versions}",
             f"system     {self.system}",
             f"devices    {', '.join(self.devices)}; {self.threads} threads",
+            *(f"           {line}" for line in self.advice),
             encoders,
         ]
         if not self.encoders["lite2"]:
@@ -77,10 +80,44 @@ def doctor(*, test: bool = True) -> Diagnosis:
         system=f"{platform.system()} {platform.machine()}",
         devices=_devices(),
         threads=torch.get_num_threads(),
+        advice=torch_advice(
+            platform.system(),
+            platform.machine(),
+            torch.version.cuda,
+            torch.cuda.is_available(),
+            nvidia=shutil.which("nvidia-smi") is not None,
+        ),
         encoders={name: all(map(find_spec, needs)) for name, needs in _ENCODERS.items()},
         seconds=seconds,
         problem=problem,
     )
+
+
+def torch_advice(
+    system: str, machine: str, built_for: str | None, usable: bool, *, nvidia: bool
+) -> list[str]:
+    """The line that installs the torch that fits this machine, if another one is installed.
+
+    >>> torch_advice("Linux", "x86_64", None, False, nvidia=True)[1]
+    'pip install --force-reinstall torch --index-url https://download.pytorch.org/whl/cu128'
+    >>> torch_advice("Linux", "x86_64", "12.8", False, nvidia=False)[1]
+    'pip install --force-reinstall torch --index-url https://download.pytorch.org/whl/cpu'
+    >>> torch_advice("Darwin", "arm64", None, False, nvidia=False)
+    []
+    """
+    install = "pip install --force-reinstall torch --index-url https://download.pytorch.org/whl/"
+    if nvidia and built_for is None:
+        return ["there is an NVIDIA GPU, but this torch is for CPUs; to use it:", install + "cu128"]
+    if built_for is not None and not usable and not nvidia:
+        return [
+            "this torch brings CUDA, but no NVIDIA GPU is here; to save gigabytes:",
+            install + "cpu",
+        ]
+    if built_for is not None and not usable:
+        return [f"the NVIDIA driver does not run torch's CUDA {built_for}; update the driver"]
+    if system == "Darwin" and machine == "x86_64":
+        return ["torch 2.3 and later has no builds for Intel Macs; use conda-forge's"]
+    return []
 
 
 def _devices() -> list[str]:

@@ -6,6 +6,7 @@ import os
 from dataclasses import replace
 from pathlib import Path, PurePosixPath, PureWindowsPath
 
+from unbend.deploy import OnnxExport, export_onnx
 from unbend.disk import atomic_directory, atomic_write, to_json
 from unbend.pixels.decode import EXTENSIONS
 from unbend.runs import LabelRows, check_run, read_json, read_labels
@@ -14,10 +15,11 @@ from unbend.sources.columns import path_column, read_paths
 from unbend.tables import TABLE_SUFFIXES, open_table
 from unbend.workflows.image_folders import put_image, write_folders
 from unbend.workflows.outputs import check_folder
+from unbend.workflows.predict import load_run
 
 __all__ = ["FORMATS", "export"]
 
-FORMATS = ("csv", "parquet", "imagefolder", "fiftyone")
+FORMATS = ("csv", "parquet", "imagefolder", "fiftyone", "onnx")
 _TABLES = ("csv", "parquet")
 
 
@@ -28,40 +30,37 @@ def export(
     out: str | Path | None = None,
     images: str | Path | None = None,
     copy: bool = False,
-) -> Path:
-    """Export the labels of a run for other programs.
+    image_size: tuple[int, int] | None = None,
+) -> Path | OnnxExport:
+    """Export the labels or the model of a run for other programs.
 
     Parameters
     ----------
     run : path
         A finished run.
-    format : {"csv", "parquet", "imagefolder", "fiftyone"}
+    format : {"csv", "parquet", "imagefolder", "fiftyone", "onnx"}
         ``"csv"`` and ``"parquet"``: the table of labels. ``"imagefolder"``: one folder per
         cluster with a link to (or a copy of) each image. ``"fiftyone"``: ``data/`` with links to
         the images and ``labels.json``, which FiftyOne imports as
-        ``FiftyOneImageClassificationDataset``.
+        ``FiftyOneImageClassificationDataset``. ``"onnx"``: the model, see
+        :func:`unbend.deploy.export_onnx`, whose result is returned.
     out : path, optional
         By default ``RUN-FORMAT`` next to the run. Must not exist yet.
     images : path, optional
         Folder that the names of the samples are relative to; by default the input of the run.
     copy : bool
         Copy images instead of linking to them.
+    image_size : (int, int), optional
+        For ``"onnx"`` and a model with an encoder: height and width of the images.
     """
     run = Path(run)
-    if format not in FORMATS:
-        raise ValueError(f"`format` must be one of {', '.join(FORMATS)}, got {format!r}")
-    if format in _TABLES and (copy or images is not None):
-        raise ValueError(f"{format} holds no images; leave --copy and --images out")
+    out = _check_call(run, format, out, images, copy, image_size)
+    if format == "onnx":
+        return export_onnx(load_run(run), out, image_size=image_size)
     check_run(run, "labels.parquet", "config.json")
     rows = read_labels(run / "labels.parquet")
-    ending = f".{format}" if format in _TABLES else ""
-    out = Path(out) if out is not None else run.with_name(f"{run.name}-{format}{ending}")
-    if out.exists():
-        raise ValueError(f"{str(out)!r} already exists; name another with -o")
-    if out.parent.is_dir():
-        check_folder(out)
     if format in _TABLES:
-        _write_table(rows, out, ending)
+        _write_table(rows, out)
         return out
     paths = _paths(_with_files(rows, run), _root(run, images))
     with atomic_directory(out) as folder:
@@ -72,11 +71,36 @@ def export(
     return out
 
 
-def _write_table(rows: LabelRows, out: Path, ending: str) -> None:
-    if out.suffix != ending:
+def _check_call(
+    run: Path,
+    format: str,
+    out: str | Path | None,
+    images: str | Path | None,
+    copy: bool,
+    image_size: tuple[int, int] | None,
+) -> Path:
+    """Raise on options that do not fit the format; return where to write."""
+    if format not in FORMATS:
+        raise ValueError(f"`format` must be one of {', '.join(FORMATS)}, got {format!r}")
+    if format in (*_TABLES, "onnx") and (copy or images is not None):
+        raise ValueError(f"{format} holds no images; leave --copy and --images out")
+    if format != "onnx" and image_size is not None:
+        raise ValueError(f"--image-size is for onnx, not for {format}; leave it out")
+    ending = f".{format}" if format in (*_TABLES, "onnx") else ""
+    name = f"{run.name}{ending}" if format == "onnx" else f"{run.name}-{format}{ending}"
+    out = Path(out) if out is not None else run.with_name(name)
+    if out.exists():
+        raise ValueError(f"{str(out)!r} already exists; name another with -o")
+    if ending and out.suffix != ending:
         raise ValueError(f"-o must end in {ending}, got {str(out)!r}; rename it")
+    if out.parent.is_dir():
+        check_folder(out)
+    return out
+
+
+def _write_table(rows: LabelRows, out: Path) -> None:
     out.parent.mkdir(parents=True, exist_ok=True)
-    with labels_file(out, mark=ending == ".csv" and needs_mark(rows.samples)) as write:
+    with labels_file(out, mark=out.suffix == ".csv" and needs_mark(rows.samples)) as write:
         write(rows)
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import io
 import tarfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -18,13 +18,13 @@ from numpy.typing import NDArray
 
 from unbend.disk import atomic_open, atomic_write, hash_file, hash_values, to_json
 from unbend.disk.files import remove_leftovers
+from unbend.pixels.decode import EXTENSIONS, Unreadable, decode, read_image
+from unbend.pixels.folders import list_images
 from unbend.runs import LabelRows, labels_file, read_json, write_csv
 from unbend.runs.manifest import PROGRAM
 from unbend.sources import Broken
-from unbend.sources.columns import read_columns
-from unbend.sources.decode import EXTENSIONS, Unreadable, decode, read_image
-from unbend.sources.folders import list_images
 from unbend.sources.matrices import check_input_array
+from unbend.tables import choose_columns, open_table, read_features
 from unbend.workflows.streaming import chunks
 
 __all__ = ["Job", "Part", "ShardedOutput", "Unit", "Worker", "list_units"]
@@ -96,12 +96,17 @@ class _Read:
     broken: list[Broken] = field(default_factory=list)
 
 
-def read_unit(unit: Unit, size: int) -> _Read:
-    """The samples of a unit; images become squares of ``size`` pixels."""
+def read_unit(unit: Unit, size: int, columns: Sequence[str] | None = None) -> _Read:
+    """The samples of a unit; images become squares of ``size`` pixels.
+
+    ``columns`` are those of a table that are samples; without, they are chosen as for a fit.
+    """
     root = Path(unit.root)
     if unit.kind == "parquet":
         (name,) = unit.files
-        X = check_input_array(read_columns(root / name), f"{name!r}")
+        table = open_table(root / name)
+        found = read_features(table, choose_columns(table, columns=columns))
+        X = check_input_array(found, f"{name!r}")
         return _Read([f"{name}:{row}" for row in range(len(X))], X)
     images = _of_tar(root / unit.files[0], size) if unit.kind == "tar" else _of_files(unit, size)
     names, pixels, broken = [], [], []
@@ -153,12 +158,14 @@ class Worker:
 
     def __init__(self, job: Job) -> None:
         self.job, self.out = job, ShardedOutput(job.out)
+        self.columns: Sequence[str] | None = None
         if job.command == "predict":
             from unbend.workflows.predict import load_run
 
             self.model = load_run(job.run, None if job.encoder == "auto" else job.encoder)
             self.model.set_params(device=job.device, cache_dir=None)
             self.size = self.model.image_side or 64
+            self.columns = (self.model._reading or {}).get("columns")
         else:
             from unbend.networks.encoders import load_encoder
 
@@ -169,7 +176,7 @@ class Worker:
     def __call__(self, unit: Unit) -> Part:
         """Read, compute and write one unit; wrong input is returned, not raised."""
         try:
-            read = read_unit(unit, self.size)
+            read = read_unit(unit, self.size, self.columns)
             if self.job.command == "embed" and read.X.ndim != 4:
                 raise ValueError(f"an encoder is for images, and {unit.files[0]!r} holds vectors")
             self.out.write_broken(unit.number, read.broken)

@@ -16,7 +16,7 @@ from torch import Tensor, fx, nn
 if TYPE_CHECKING:
     from onnx import NodeProto, TensorProto
 
-__all__ = ["OnnxNetwork", "onnx_installed", "to_onnx"]
+__all__ = ["OnnxNetwork", "import_onnxruntime", "onnx_installed", "to_onnx"]
 
 # Read when onnxruntime is imported. Otherwise it reports to its makers and leaves an identifier of
 # this machine in the user's cache.
@@ -30,13 +30,13 @@ def onnx_installed() -> bool:
     try:
         import onnx  # noqa: F401
 
-        _onnxruntime()
+        import_onnxruntime()
     except ImportError:
         return False
     return True
 
 
-def _onnxruntime() -> Any:
+def import_onnxruntime() -> Any:
     """The library with its telemetry off, even if other code imported it before."""
     import onnxruntime
 
@@ -70,7 +70,7 @@ class OnnxNetwork:
     def _ready(self) -> Any:
         threads = torch.get_num_threads()
         if self._session is None or self._threads != threads:
-            onnxruntime = _onnxruntime()
+            onnxruntime = import_onnxruntime()
             options = onnxruntime.SessionOptions()
             options.intra_op_num_threads = threads
             options.inter_op_num_threads = 1

@@ -1,0 +1,22 @@
+# unbend on a CPU, with an encoder for photographs:
+#   docker build -t unbend .
+#   docker run --rm -v "$PWD:/work" unbend cluster photos/
+FROM python:3.12-slim
+
+# CPU builds of torch: a tenth of the size of those for CUDA.
+ENV PIP_EXTRA_INDEX_URL=https://download.pytorch.org/whl/cpu \
+    PIP_NO_CACHE_DIR=1 \
+    UNBEND_CACHE=/cache \
+    OMP_WAIT_POLICY=PASSIVE
+
+WORKDIR /src
+COPY pyproject.toml README.md LICENSE ./
+COPY src ./src
+RUN pip install ".[encoder,plot]" && rm -rf /src \
+    && useradd --create-home unbend && mkdir /cache /work && chown unbend /cache /work
+
+USER unbend
+WORKDIR /work
+VOLUME ["/cache"]
+ENTRYPOINT ["unbend"]
+CMD ["--help"]

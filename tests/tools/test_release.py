@@ -1,0 +1,104 @@
+"""What a release needs says the same thing everywhere."""
+
+import re
+import tarfile
+import zipfile
+from pathlib import Path
+
+import pytest
+import yaml
+from tools.build_dist import check_source, check_wheel
+from tools.install_dist import lowest
+
+import unbend
+
+ROOT = Path(__file__).parents[2]
+PROJECT = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+WORKFLOW = yaml.safe_load((ROOT / ".github/workflows/ci.yml").read_text(encoding="utf-8"))
+
+
+def dependencies():
+    block = PROJECT.split("\ndependencies = [")[1].split("\n]")[0]
+    return dict(re.findall(r'"([\w-]+)>=([\d.]+)', block))
+
+
+def test_the_version_is_written_once():
+    assert 'dynamic = ["version"]' in PROJECT
+    for name in ("pyproject.toml", "CITATION.cff", "conda.recipe/meta.yaml", "docs/conf.py"):
+        assert unbend.__version__ not in (ROOT / name).read_text(encoding="utf-8"), name
+
+
+def test_the_conda_recipe_needs_what_the_package_needs():
+    recipe = (ROOT / "conda.recipe/meta.yaml").read_text(encoding="utf-8")
+    block = recipe.split("  run:\n")[1].split("\n\n")[0]
+    found = dict(re.findall(r"- ([\w-]+) >=([\d.]+)", block))
+    assert found.pop("python") == re.search(r'requires-python = ">=(.*)"', PROJECT)[1]
+    found["torch"] = found.pop("pytorch")
+    assert found == dependencies()
+
+
+def test_the_workflow_calls_what_exists():
+    steps = [step for job in WORKFLOW["jobs"].values() for step in job["steps"]]
+    commands = " ".join(step.get("run", "") for step in steps)
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    for target in re.findall(r"make (\w+)", commands):
+        assert f"\n{target}:" in makefile
+    for module in re.findall(r"-m tools\.(\w+)", commands):
+        assert (ROOT / "tools" / f"{module}.py").is_file()
+    for path in re.findall(r"tests/\w+", commands):
+        assert (ROOT / path).is_dir()
+
+
+def test_the_workflow_covers_the_supported_versions_and_publishes_only_tags():
+    matrix = WORKFLOW["jobs"]["tests"]["strategy"]["matrix"]
+    (main,) = (s["with"] for s in WORKFLOW["jobs"]["checks"]["steps"] if "with" in s)
+    claimed = set(re.findall(r"Python :: (3\.\d+)", PROJECT))
+    assert {*matrix["python"], main["python-version"]} == claimed
+    release = WORKFLOW["jobs"]["release"]
+    assert release["if"] == "startsWith(github.ref, 'refs/tags/v')"
+    assert set(release["needs"]) == set(WORKFLOW["jobs"]) - {"release"}
+
+
+def test_the_image_copies_what_exists_and_what_is_not_ignored():
+    docker = (ROOT / "Dockerfile").read_text(encoding="utf-8")
+    copied = [w for line in re.findall(r"^COPY (.*)", docker, re.M) for w in line.split()[:-1]]
+    ignore = (ROOT / ".dockerignore").read_text(encoding="utf-8").split()
+    for name in copied:
+        assert (ROOT / name).exists()
+        assert f"!{name}" in ignore
+
+
+@pytest.fixture
+def archives(tmp_path):
+    """A wheel and a source distribution, each with a file too many and one too few."""
+    wheel, source = tmp_path / "a-1-py3-none-any.whl", tmp_path / "a-1.tar.gz"
+    with zipfile.ZipFile(wheel, "w") as archive:
+        archive.writestr("unbend/here.py", "")
+        archive.writestr("unbend/extra.py", "")
+        needs = "Metadata-Version: 2.1\nName: a\nVersion: 1\nRequires-Dist: torch>=2.4\n"
+        needs += "Requires-Dist: tomli>=2.0; python_version < '3.11'\n"
+        needs += "Requires-Dist: onnx>=1.17; extra == 'onnx'\n"
+        archive.writestr("a-1.dist-info/METADATA", needs)
+    (tmp_path / "file").touch()
+    with tarfile.open(source, "w:gz") as archive:
+        for name in ("src/unbend/here.py", "docs/extra.md", "PKG-INFO"):
+            archive.add(tmp_path / "file", f"a-1/{name}")
+    return wheel, source
+
+
+def test_what_is_missing_or_too_much_in_an_archive_is_named(archives):
+    wheel, source = archives
+    tracked = {"src/unbend/here.py", "src/unbend/lost.html", "README.md"}
+    assert check_wheel(wheel, tracked) == [
+        f"{wheel.name} lacks unbend/lost.html",
+        f"{wheel.name} holds unbend/extra.py, which git does not track",
+    ]
+    assert check_source(source, tracked) == [
+        f"{source.name} lacks src/unbend/lost.html",
+        f"{source.name} holds docs/extra.md, which git does not track",
+    ]
+
+
+def test_the_lowest_versions_are_pinned_without_the_extras(archives):
+    pins = [pin.replace(" ", "").replace('"', "'") for pin in lowest(archives[0])]
+    assert pins == ["torch==2.4", "tomli==2.0;python_version<'3.11'"]
