@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import NamedTuple, overload
 
 from unbend.sources.decode import EXTENSIONS
 
-__all__ = ["Broken", "Listing", "PathList", "list_images"]
+__all__ = ["Broken", "Listing", "PathList", "inside", "list_images"]
 
 
 class Broken(NamedTuple):
@@ -52,17 +52,17 @@ def list_images(root: str | Path) -> Listing:
                 raise
             broken.append(Broken(folder, f"folder cannot be read: {error.strerror}"))
             continue
-        inside = []
+        folders = []
         for entry in found:
             name = f"{folder}/{entry.name}" if folder else entry.name
             what = _examine(entry, seen)
             if what is _IMAGE:
                 names.append(name)
             elif what is _FOLDER:
-                inside.append(name)
+                folders.append(name)
             elif what:
                 broken.append(Broken(name, what))
-        waiting.extend(reversed(inside))
+        waiting.extend(reversed(folders))
     return Listing(root, sorted(names, key=os.fsencode), sorted(broken, key=_by_path))
 
 
@@ -91,6 +91,15 @@ def _oddity(entry: os.DirEntry[str]) -> str:
     if entry.is_dir():
         return "a folder, not an image"
     return "not a regular file" if os.path.exists(entry.path) else "link to nowhere"
+
+
+def inside(root: Path, name: str) -> Path | None:
+    """The file of a sample; None if its name is no image or leads out of the folder."""
+    pure = PurePosixPath(name)
+    drive = os.name == "nt" and PureWindowsPath(name).drive  # elsewhere C: is a plain name
+    if pure.is_absolute() or drive or ".." in pure.parts or "\0" in name:
+        return None
+    return root / pure if pure.suffix.lower() in EXTENSIONS else None
 
 
 def _identity(status: os.stat_result) -> tuple[int, int]:

@@ -4,6 +4,7 @@ from unbend.workflows.benchmark import benchmark
 from unbend.workflows.cluster import ClusterResult, cluster
 from unbend.workflows.doctor import Diagnosis, doctor
 from unbend.workflows.embed import EmbedResult, embed
+from unbend.workflows.explore import ExploreResult, explore
 from unbend.workflows.export import export
 from unbend.workflows.predict import PredictResult, predict
 from unbend.workflows.pretrain import PretrainResult, pretrain
@@ -14,12 +15,14 @@ __all__ = [
     "ClusterResult",
     "Diagnosis",
     "EmbedResult",
+    "ExploreResult",
     "PredictResult",
     "PretrainResult",
     "benchmark",
     "cluster",
     "doctor",
     "embed",
+    "explore",
     "export",
     "predict",
     "pretrain",
