@@ -21,7 +21,10 @@ __all__ = ["make_app"]
 
 _FILES = {
     "/": ("index.html", "text/html; charset=utf-8"),
-    "/explore.js": ("explore.js", "text/javascript; charset=utf-8"),
+    **{
+        f"/{name}.js": (f"{name}.js", "text/javascript; charset=utf-8")
+        for name in ("explore", "api", "map", "gallery", "side", "dialogs")
+    },
     "/explore.css": ("explore.css", "text/css; charset=utf-8"),
     "/icon.svg": ("icon.svg", "image/svg+xml"),
 }

@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from unbend.report.palette import colours
+
 __all__ = ["MOST_CATEGORIES", "Column", "as_column", "read_table"]
 
 MOST_CATEGORIES = 255
@@ -32,7 +34,8 @@ class Column:
             "kind": self.kind,
             "low": self.low,
             "high": self.high,
-            "categories": list(self.categories),
+            "categories": [name[:80] for name in self.categories],
+            "colours": colours(len(self.categories)),
         }
 
 
