@@ -14,9 +14,9 @@ __all__ = ["command"]
 @click.command("export", short_help="Export the labels of a run for other programs.")
 @click.argument("run", metavar="RUN", type=click.Path(path_type=Path))
 @click.option(
-    "--format", "kind", required=True, type=click.Choice(["parquet", "imagefolder", "fiftyone"]),
-    help="parquet: the table; imagefolder: one folder of links per cluster; fiftyone: labels.json "
-    "and links.",
+    "--format", "kind", required=True, type=click.Choice(["csv", "parquet", "imagefolder", "coco", "fiftyone"]),
+    help="csv, parquet: the table; imagefolder: one folder of links per cluster; coco, fiftyone: "
+    "labels.json and links.",
 )  # fmt: skip
 @options.out_option("Where to write; by default next to the run.")
 @click.option(
@@ -24,6 +24,7 @@ __all__ = ["command"]
     help="Folder of the images, if they have moved since they were clustered.",
 )  # fmt: skip
 @click.option("--copy", is_flag=True, help="Copy images instead of linking to them.")
+@click.option("--curated", is_flag=True, help="The clusters as corrected in unbend explore.")
 @options.output_options
 def command(
     run: Path,
@@ -31,6 +32,7 @@ def command(
     out: Path | None,
     images: Path | None,
     copy: bool,
+    curated: bool,
     quiet: bool,
     as_json: bool,
 ) -> None:
@@ -41,10 +43,11 @@ def command(
       unbend export runs/photos --format imagefolder -o sorted/
       unbend export runs/photos --format fiftyone -o photos-fiftyone
       unbend export runs/mine --format parquet -o labels.parquet
+      unbend export runs/photos --curated --format imagefolder -o sorted/
 
     In Python: unbend.workflows.export(...).
     """
     from unbend.workflows.export import export
 
-    path = export(run, kind, out=out, images=images, copy=copy)
+    path = export(run, kind, out=out, images=images, copy=copy, curated=curated)
     options.emit({"format": kind, "out": str(path)}, f"written to {path}", as_json)

@@ -16,6 +16,7 @@ __all__ = ["command"]
 @click.argument("input", metavar="INPUT", type=click.Path())
 @options.out_option("Table to write, .csv or .parquet.", "labels.csv")
 @click.option("--probabilities", is_flag=True, help="Add a column per cluster: p0, p1, ...")
+@click.option("--curated", is_flag=True, help="The clusters as corrected in unbend explore.")
 @click.option("--overwrite", is_flag=True, help="Replace an existing table.")
 @click.option(
     "--encoder", default="auto", show_default=True, metavar="NAME|PATH",
@@ -31,6 +32,7 @@ def command(
     input: str,
     out: Path,
     probabilities: bool,
+    curated: bool,
     overwrite: bool,
     encoder: str,
     device: str,
@@ -45,6 +47,7 @@ def command(
     Examples:
       unbend predict runs/photos new-photos/ -o labels.csv
       unbend predict runs/mine new.npy -o labels.parquet --probabilities
+      unbend predict runs/photos new-photos/ --curated
 
     In Python: unbend.workflows.predict(...).
     """
@@ -52,7 +55,7 @@ def command(
 
     with options.progress_for(quiet) as progress:
         result = predict(
-            run, input, out=out, probabilities=probabilities, overwrite=overwrite,
+            run, input, out=out, probabilities=probabilities, curated=curated, overwrite=overwrite,
             encoder=encoder, device=device, progress=progress,
         )  # fmt: skip
     options.emit(result.to_dict(), result.summary(), as_json)

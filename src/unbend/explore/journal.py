@@ -20,10 +20,10 @@ from numpy.typing import NDArray
 from unbend.disk import atomic_write, to_json
 from unbend.explore.acts import Act, read_act
 from unbend.explore.curation import Curation
+from unbend.runs import JOURNAL
 
 __all__ = ["JOURNAL", "Journal", "read_curation"]
 
-JOURNAL = "curation.jsonl"
 _FORMAT = 1
 
 

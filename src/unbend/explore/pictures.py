@@ -6,14 +6,12 @@ import io
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
 from unbend.report import Facts
-from unbend.report.sprites import make_thumbnails
 from unbend.runs import read_json
 from unbend.sources.decode import read_image
 from unbend.sources.folders import inside
@@ -114,7 +112,3 @@ def _square(tile: NDArray[np.uint8], side: int) -> NDArray[np.uint8]:
     out[y : y + size[1], x : x + size[0]] = np.asarray(picture)
     return out
 
-
-def thumbnails_of(X: NDArray[Any], labels: NDArray[np.int64]) -> tuple[Any, Any]:
-    """Thumbnails of all images of a temporary run."""
-    return make_thumbnails(X, cap=max(20_000, len(X)), labels=labels)

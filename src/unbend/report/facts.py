@@ -50,6 +50,8 @@ class Facts:
         Used without ``y``: only ``scores``, ``chance``, ``classes`` and ``table``.
     classes : sequence of str, optional
         Names of the true labels.
+    cluster_names : sequence of str, optional
+        What people call the clusters; by default "Cluster 0", "Cluster 1", ...
     about : dict
         ``title, data, split, kind, encoder, n_trained, seed, seconds, version, settings``, all
         optional.
@@ -74,6 +76,7 @@ class Facts:
     y: NDArray[np.int64] | None = None
     truth: Mapping[str, Any] | None = None
     classes: Sequence[str] | None = None
+    cluster_names: Sequence[str] | None = None
     about: Mapping[str, Any] = field(default_factory=dict)
     broken: Sequence[tuple[str, str]] = ()
     warnings: Sequence[str] = ()
@@ -101,6 +104,11 @@ class Facts:
         """k, including clusters without members."""
         tree = 0 if self.merge_tree is None else len(self.merge_tree) + 1
         return max(int(self.labels.max()) + 1, tree)
+
+    def cluster_name(self, q: int) -> str:
+        """What people call cluster q."""
+        named = self.cluster_names is not None and q < len(self.cluster_names)
+        return str(self.cluster_names[q]) if named and self.cluster_names else f"Cluster {q}"
 
 
 def _check_thumbnails(thumbnails: NDArray[Any], index: NDArray[Any], n: int) -> None:

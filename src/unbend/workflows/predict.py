@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from unbend.estimator import MLC, load
+import numpy as np
+
+from unbend.estimator import MLC, Assessment, load
+from unbend.explore.keep import CuratedModel, curated_labels
 from unbend.progress import Progress, Tick, silent
 from unbend.runs import LabelRows, check_run, labels_file, needs_mark
 from unbend.sources import Source, open_source
@@ -51,6 +55,7 @@ def predict(
     *,
     out: str | Path = "labels.csv",
     probabilities: bool = False,
+    curated: bool = False,
     overwrite: bool = False,
     encoder: str = "auto",
     device: str = "auto",
@@ -71,6 +76,10 @@ def predict(
         Table to write, ``.csv`` or ``.parquet``: sample, cluster, probability, outlier_score.
     probabilities : bool
         Add a column per cluster.
+    curated : bool
+        Give the clusters as corrected in ``unbend explore``, with their names. Merges and names
+        apply to new samples as they are; after a split or a move a new sample follows the nearest
+        sample of the run that had the same cluster before.
     overwrite : bool
         Replace ``out`` if it exists.
     encoder : str
@@ -85,8 +94,9 @@ def predict(
     out = _check_out(Path(out), overwrite)
     model = load_run(run, None if encoder == "auto" else encoder)
     model.set_params(device=device)
+    corrected = _corrected(Path(run)) if curated else None
     source = open_source(input, image_size=_side(model), progress=progress)
-    outliers = _write(out, model, source, str(input), probabilities, progress)
+    outliers = _write(out, model, source, str(input), probabilities, corrected, progress)
     seconds = time.perf_counter() - start
     return PredictResult(out, len(source.X), outliers, len(source.broken), seconds)
 
@@ -118,8 +128,44 @@ def _check_out(out: Path, overwrite: bool) -> Path:
     return out
 
 
+def _corrected(run: Path) -> CuratedModel:
+    check_run(run, "labels.parquet", "features.npy")
+    _, curation = curated_labels(run)
+    path = run / "features.npy"
+    features = np.load(path, mmap_mode="r", allow_pickle=False) if path.is_file() else None
+    return CuratedModel(curation, features)
+
+
+def _rows(
+    names: Sequence[str], said: Assessment, probabilities: bool, corrected: CuratedModel | None
+) -> LabelRows:
+    """What the table says of some samples."""
+    p = said.probabilities
+    if corrected is None:
+        given = p if probabilities else None
+        return LabelRows(names, said.labels, p.max(axis=1), said.outlier_score, given)
+    labels, shares = corrected.assign(said.labels, p, said.Z)
+    place = {g: i for i, g in enumerate(corrected.groups)}
+    own = shares[np.arange(len(labels)), [place[g] for g in labels.tolist()]]
+    return LabelRows(
+        names,
+        labels,
+        own,
+        said.outlier_score,
+        shares if probabilities else None,
+        clusters=corrected.groups,
+        names=[corrected.name(g) for g in labels.tolist()],
+    )
+
+
 def _write(
-    out: Path, model: MLC, source: Source, spec: str, probabilities: bool, progress: Progress
+    out: Path,
+    model: MLC,
+    source: Source,
+    spec: str,
+    probabilities: bool,
+    corrected: CuratedModel | None,
+    progress: Progress,
 ) -> int:
     X, names, outliers = source.X, source.names, 0
     with labels_file(out, mark=out.suffix == ".csv" and needs_mark(names)) as write:
@@ -129,15 +175,6 @@ def _write(
             except ValueError as error:
                 raise ValueError(f"cannot label {spec!r}: {error}") from error
             outliers += int((said.outlier_score > model.outlier_threshold_).sum())
-            p = said.probabilities
-            write(
-                LabelRows(
-                    names[where],
-                    said.labels,
-                    p.max(axis=1),
-                    said.outlier_score,
-                    p if probabilities else None,
-                )
-            )
+            write(_rows(names[where], said, probabilities, corrected))
             progress(Tick("labelling", where.stop, len(X)))
     return outliers

@@ -249,7 +249,7 @@ class App {
 
   view(name) {
     document.documentElement.dataset.show = name;
-    for (const b of document.querySelectorAll("[data-show]")) b.setAttribute?.("aria-pressed", String(b.dataset.show === name));
+    for (const b of document.querySelectorAll(".switch [data-show]")) b.setAttribute("aria-pressed", String(b.dataset.show === name));
     if (name === "stage") this.atlas.resize();
   }
 

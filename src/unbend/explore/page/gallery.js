@@ -1,7 +1,7 @@
 // A list of samples, as pictures or as a table, of which only the visible part exists.
 import { make, percent, picture, sample } from "./api.js";
 
-const TILE = 76, GAP = 4, LINE = 52;
+const TILE = 66, GAP = 4, LINE = 52;
 
 export class Gallery {
   // options: pictures (bool), label, selected (Set), onselect(rows, add), onopen(row)
@@ -34,10 +34,13 @@ export class Gallery {
     if (!this.due) { this.due = true; requestAnimationFrame(() => { this.due = false; this.draw(); }); }
   }
 
-  columns() { return this.pictures ? Math.max(1, Math.floor((this.root.clientWidth - GAP) / (TILE + GAP))) : 1; }
+  columns() { return this.pictures ? Math.max(1, Math.floor((this.inner.clientWidth + GAP) / (TILE + GAP))) : 1; }
+
+  // Of a line, the gap below it included.
+  height() { return this.pictures ? (this.inner.clientWidth + GAP) / this.columns() : LINE; }
 
   draw() {
-    const columns = this.columns(), height = this.pictures ? (this.root.clientWidth - GAP) / columns : LINE;
+    const columns = this.columns(), height = this.height();
     if (!this.root.clientHeight) return;
     const first = Math.max(0, Math.floor(this.root.scrollTop / height) - 2) * columns;
     const last = Math.min(this.rows.length, (Math.ceil((this.root.scrollTop + this.root.clientHeight) / height) + 2) * columns);
@@ -60,7 +63,7 @@ export class Gallery {
     const width = height;
     node.style.top = `${Math.floor(i / columns) * height}px`;
     if (this.pictures) {
-      node.style.left = `${(i % columns) * width + GAP}px`;
+      node.style.left = `${(i % columns) * width}px`;
       node.style.width = node.style.height = `${width - GAP}px`;
       picture(node, row);
     } else node.style.height = `${height}px`;
@@ -110,7 +113,7 @@ export class Gallery {
   }
 
   reveal() {
-    const columns = this.columns(), height = this.pictures ? (this.root.clientWidth - GAP) / columns : LINE;
+    const columns = this.columns(), height = this.height();
     const top = Math.floor(this.focus / columns) * height;
     if (top < this.root.scrollTop) this.root.scrollTop = top;
     else if (top + height > this.root.scrollTop + this.root.clientHeight) this.root.scrollTop = top + height - this.root.clientHeight;

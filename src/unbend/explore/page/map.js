@@ -45,7 +45,7 @@ export class Atlas {
     gl.enableVertexAttribArray(1);
     this.at = (name) => gl.getUniformLocation(program, name);
     this.uniforms = { view: this.at("view"), size: this.at("size"), round: this.at("round_") };
-    this.buffers = { spots: gl.createBuffer(), tints: gl.createBuffer(), someSpots: gl.createBuffer(), someTints: gl.createBuffer() };
+    this.buffers = { spots: gl.createBuffer(), tints: gl.createBuffer(), someSpots: gl.createBuffer(), someTints: gl.createBuffer(), someInk: gl.createBuffer() };
   }
 
   load(spots) {
@@ -96,6 +96,8 @@ export class Atlas {
       });
       this.fill(this.buffers.someSpots, spots);
       this.fill(this.buffers.someTints, tints);
+      const ink = document.documentElement.dataset.dark === "yes" ? 255 : 20;
+      this.fill(this.buffers.someInk, new Uint8Array(4 * rows.length).fill(ink).map((v, i) => (i % 4 === 3 ? 255 : v)));
     }
     this.redraw();
   }
@@ -165,17 +167,19 @@ export class Atlas {
       gl.drawArrays(gl.POINTS, 0, number);
     };
     pass(this.buffers.spots, this.buffers.tints, this.moving ? Math.min(this.n, SMOOTH) : this.n, size);
-    pass(this.buffers.someSpots, this.buffers.someTints, this.selected.length, Math.max(size * 1.8, 5 * this.ratio));
+    const large = Math.max(size * 1.3, 5 * this.ratio); // what is selected has a rim
+    pass(this.buffers.someSpots, this.buffers.someInk, this.selected.length, large + 4 * this.ratio);
+    pass(this.buffers.someSpots, this.buffers.someTints, this.selected.length, large);
   }
 
   drawOver() {
-    const g = this.ink, style = getComputedStyle(document.documentElement);
+    const g = this.ink;
     g.setTransform(this.ratio, 0, 0, this.ratio, 0, 0);
     g.clearRect(0, 0, this.width, this.height);
     if (this.path && this.path.length > 1) {
       g.beginPath();
       this.path.forEach(([x, y], i) => (i ? g.lineTo(x, y) : g.moveTo(x, y)));
-      g.strokeStyle = style.getPropertyValue("--accent-now") || "#14607f";
+      g.strokeStyle = "#2b8fb8";
       if (this.mode === "lasso") { g.closePath(); g.fillStyle = "rgba(80,150,190,.14)"; g.fill(); g.lineWidth = 1.5; } else { g.lineWidth = 36; g.globalAlpha = 0.25; g.lineCap = g.lineJoin = "round"; }
       g.stroke();
       g.globalAlpha = 1;
