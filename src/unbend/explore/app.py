@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import traceback
 from collections.abc import Awaitable, Callable
 from importlib import resources
 from typing import Any
@@ -16,6 +17,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from unbend.explore.session import Session
+from unbend.progress import say
 
 __all__ = ["make_app"]
 
@@ -23,7 +25,7 @@ _FILES = {
     "/": ("index.html", "text/html; charset=utf-8"),
     **{
         f"/{name}.js": (f"{name}.js", "text/javascript; charset=utf-8")
-        for name in ("explore", "api", "map", "gallery", "side", "dialogs")
+        for name in ("explore", "api", "map", "plain", "webgl", "gallery", "side", "dialogs")
     },
     "/explore.css": ("explore.css", "text/css; charset=utf-8"),
     "/icon.svg": ("icon.svg", "image/svg+xml"),
@@ -59,9 +61,7 @@ class Application:
         }  # fmt: skip
         post: dict[str, Callable[[Any], Any]] = {
             "samples": lambda tree: s.describe(self._rows(tree)),
-            "split": lambda tree: s.preview_split(
-                _number(tree, "group"), _number(tree, "parts")
-            ),
+            "split": lambda tree: s.preview_split(_number(tree, "group"), _number(tree, "parts")),
             "tiles": self._tiles,
             "keep": lambda tree: s.keep(),
         }
@@ -198,6 +198,6 @@ def _problem(status: int, text: str) -> Response:
 
 
 async def _failed(request: Request, error: Exception) -> Response:
-    """Say nothing of the inside to whoever asked."""
+    """Say nothing of the inside to whoever asked; the terminal gets all of it."""
+    say("".join(traceback.format_exception(error)))
     return _problem(500, "the server made a mistake; its terminal says which")
-

@@ -56,9 +56,7 @@ def as_column(name: str, values: Any) -> Column:
 
 def _number_column(name: str, values: NDArray[np.float64]) -> Column:
     known = np.isfinite(values)
-    low, high = (
-        (float(values[known].min()), float(values[known].max())) if known.any() else (0, 1)
-    )
+    low, high = (float(values[known].min()), float(values[known].max())) if known.any() else (0, 1)
     unit = (np.where(known, values, low) - low) / (high - low if high > low else 1.0)
     codes = np.where(known, (unit * 254).round(), 255).astype(np.uint8)
     return Column(name, "number", codes, low, high)

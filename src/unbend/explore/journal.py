@@ -145,13 +145,15 @@ class Journal:
         )
 
 
-def read_curation(run: str | Path, labels: NDArray[np.int64], n_clusters: int | None = None) -> (
-    Curation
-):
+def read_curation(
+    run: str | Path, labels: NDArray[np.int64], n_clusters: int | None = None
+) -> Curation:
     """The corrected clusters of a run: its labels with all acts of its journal."""
     path = Path(run) / JOURNAL
     if not path.is_file():
-        raise ValueError(f"the run {str(run)!r} has no corrections; make some: unbend explore {run}")
+        raise ValueError(
+            f"the run {str(run)!r} has no corrections; make some: unbend explore {run}"
+        )
     return Journal(path, labels, n_clusters, read_only=True).curation
 
 

@@ -36,6 +36,7 @@ class Naming:
 
     def __init__(self, material: Material) -> None:
         self.material = material
+        self._counted: dict[tuple[str, bytes], Counter[str]] = {}
 
     def suggest(self, group: int, groups: Mapping[int, Rows]) -> list[dict[str, str]]:
         """Names for a group beside the others, best first, with where each comes from."""
@@ -44,10 +45,7 @@ class Naming:
             return []
         found = []
         for source, documents in self._documents:
-            words = top_words(
-                {g: _count(documents, few(r, _MEMBERS)) for g, r in groups.items() if g != NOISE},
-                group,
-            )
+            words = top_words(self._counts(source, documents, groups), group)
             if words:
                 found.append({"name": ", ".join(words[:3]), "source": source})
                 found += [{"name": word, "source": source} for word in words[:2]]
@@ -61,13 +59,24 @@ class Naming:
 
     def words(self, group: int, groups: Mapping[int, Rows], count: int = 10) -> list[str]:
         """The words that set a group apart, from its texts or file names."""
-        for _, documents in self._documents:
-            counts = {
-                g: _count(documents, few(r, _MEMBERS)) for g, r in groups.items() if g != NOISE
-            }
-            if group in counts:
-                return top_words(counts, group, count)
+        for source, documents in self._documents:
+            return top_words(self._counts(source, documents, groups), group, count)
         return []
+
+    def _counts(
+        self, source: str, documents: list[list[str]], groups: Mapping[int, Rows]
+    ) -> dict[int, Counter[str]]:
+        """How many members of each group use each word; groups that did not change are kept."""
+        found: dict[int, Counter[str]] = {}
+        kept: dict[tuple[str, bytes], Counter[str]] = {}
+        for g, rows in groups.items():
+            if g != NOISE:
+                some = few(rows, _MEMBERS)
+                key = source, some.tobytes()
+                found[g] = kept[key] = self._counted.get(key) or _count(documents, some)
+        others = {key: c for key, c in self._counted.items() if key[0] != source}
+        self._counted = others | kept
+        return found
 
     @cached_property
     def _documents(self) -> list[tuple[str, list[list[str]]]]:

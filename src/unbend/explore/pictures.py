@@ -111,4 +111,3 @@ def _square(tile: NDArray[np.uint8], side: int) -> NDArray[np.uint8]:
     y, x = (side - size[1]) // 2, (side - size[0]) // 2
     out[y : y + size[1], x : x + size[0]] = np.asarray(picture)
     return out
-

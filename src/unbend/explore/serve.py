@@ -114,7 +114,7 @@ def _served(uvicorn: Any, session: Session, listener: socket.socket) -> Served:
     token, port = secrets.token_urlsafe(24), listener.getsockname()[1]
     app, application = make_app(session)
     config = uvicorn.Config(
-        Guard(app, token, port), log_level="error", access_log=False, server_header=False,
+        Guard(app, token, port), log_level="critical", access_log=False, server_header=False,
         http="h11", ws="none", lifespan="off", limit_concurrency=200, timeout_keep_alive=30,
         timeout_graceful_shutdown=2, proxy_headers=False,
     )  # fmt: skip

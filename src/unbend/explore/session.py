@@ -156,9 +156,7 @@ class Session:
             return {"rows": [], "groups": [], "total": 0}
         rows = [i for i, name in enumerate(self.material.searchable) if wanted in name]
         with self.lock:
-            groups = [
-                g.id for g in self.journal.curation.groups() if wanted in g.name.casefold()
-            ]
+            groups = [g.id for g in self.journal.curation.groups() if wanted in g.name.casefold()]
         return {"rows": rows[:_MOST_FOUND], "groups": groups, "total": len(rows)}
 
     def queue(self) -> list[int]:
@@ -243,5 +241,3 @@ def colour(group: int) -> str:
 def _say(act: Act | None) -> str | None:
     """What a button to undo or redo says."""
     return None if act is None else act.kind
-
-

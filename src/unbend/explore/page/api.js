@@ -1,8 +1,11 @@
 // Questions to the server. The token came after the # of the address: it is in no URL that is sent.
 const KEY = "unbend-token";
 
+const said = new URLSearchParams(location.hash.slice(1));
+export const drawing = said.get("map"); // "webgl" or "plain" where a driver must be avoided
+
 function findToken() {
-  const given = new URLSearchParams(location.hash.slice(1)).get("token");
+  const given = said.get("token");
   if (given) {
     localStorage.setItem(KEY, given); // of this origin only: host and port
     history.replaceState(null, "", "/");

@@ -1,5 +1,5 @@
 // The page: one object that holds what is known and does what is asked.
-import { $, bytes, count, forgetSamples, get, make, percent, post, picture, sample } from "./api.js";
+import { $, bytes, count, drawing, forgetSamples, get, make, percent, post, picture, sample } from "./api.js";
 import { chooseGroup, closeDialog, compareDialog, duplicatesDialog, groupName, helpDialog, isOpen, keepDialog, mergeDialog, moveDialog, renameDialog, sampleDialog, splitDialog } from "./dialogs.js";
 import { Gallery } from "./gallery.js";
 import { Atlas } from "./map.js";
@@ -20,7 +20,7 @@ class App {
   }
 
   async start() {
-    this.atlas = new Atlas($("points"), $("over"), $("stage"));
+    this.atlas = new Atlas($("points"), $("over"), $("stage"), drawing);
     const [about, state, points, labels] = await Promise.all([get("run"), get("state"), bytes("points"), bytes("labels")]);
     this.about = about;
     document.title = `${about.title} · unbend explore`;

@@ -1,51 +1,25 @@
-// The map: all samples as points in WebGL, with pan, zoom, lasso and brush.
+// The map: all samples as points, with pan, zoom, lasso and brush.
 //
 // Points lie in the buffers in random order. While the map moves only the first SMOOTH of them
 // are drawn, which is a fair sample; when it rests, all are.
+import { PlainPoints } from "./plain.js";
+import { WebglPoints } from "./webgl.js";
+
 const SMOOTH = 150000;
 const REST = 140; // ms without movement
 
-const VERTEX = `#version 300 es
-in vec2 spot; in vec4 tint; uniform vec4 view; uniform float size; out vec4 colour;
-void main() { gl_Position = vec4((spot * 2.0 - 1.0) * view.xy + view.zw, 0.0, 1.0);
-  gl_PointSize = size * (tint.a < 0.3 ? 0.7 : 1.0); colour = vec4(tint.rgb, tint.a < 0.3 ? 0.28 : 0.9); }`;
-const FRAGMENT = `#version 300 es
-precision mediump float; in vec4 colour; uniform float round_; out vec4 pixel;
-void main() { float a = 1.0; if (round_ > 0.5) { float r = length(gl_PointCoord - 0.5) * 2.0;
-  a = 1.0 - smoothstep(0.8, 1.0, r); if (a < 0.02) discard; }
-  pixel = vec4(colour.rgb * colour.a * a, colour.a * a); }`;
-
 export class Atlas {
-  constructor(canvas, over, stage) {
+  // how: "webgl" or "plain" to insist on one way of drawing
+  constructor(canvas, over, stage, how) {
     Object.assign(this, { canvas, over, stage, n: 0, mode: "pan", selected: [], marks: [], frames: 0 });
     this.view = { x: 0, y: 0, zoom: 1 };
     this.onhover = this.onpick = this.onselect = () => {};
-    this.gl = canvas.getContext("webgl2", { antialias: false, alpha: true, premultipliedAlpha: true });
-    if (this.gl) this.setUp();
+    const gl = how === "plain" ? null : WebglPoints.open(canvas, how === "webgl");
+    this.points = gl ? new WebglPoints(canvas, gl) : new PlainPoints(canvas);
+    stage.dataset.drawn = gl ? "webgl" : "plain";
     this.ink = over.getContext("2d");
     new ResizeObserver(() => this.resize()).observe(stage);
     this.listen();
-  }
-
-  setUp() {
-    const gl = this.gl, program = gl.createProgram();
-    for (const [type, text] of [[gl.VERTEX_SHADER, VERTEX], [gl.FRAGMENT_SHADER, FRAGMENT]]) {
-      const shader = gl.createShader(type);
-      gl.shaderSource(shader, text);
-      gl.compileShader(shader);
-      gl.attachShader(program, shader);
-    }
-    gl.bindAttribLocation(program, 0, "spot");
-    gl.bindAttribLocation(program, 1, "tint");
-    gl.linkProgram(program);
-    gl.useProgram(program);
-    gl.enable(gl.BLEND);
-    gl.blendFunc(gl.ONE, gl.ONE_MINUS_SRC_ALPHA);
-    gl.enableVertexAttribArray(0);
-    gl.enableVertexAttribArray(1);
-    this.at = (name) => gl.getUniformLocation(program, name);
-    this.uniforms = { view: this.at("view"), size: this.at("size"), round: this.at("round_") };
-    this.buffers = { spots: gl.createBuffer(), tints: gl.createBuffer(), someSpots: gl.createBuffer(), someTints: gl.createBuffer(), someInk: gl.createBuffer() };
   }
 
   load(spots) {
@@ -62,43 +36,37 @@ export class Atlas {
     }
     const mixed = new Uint16Array(spots.length);
     for (let i = 0; i < this.n; i++) { const row = this.order[i]; mixed[2 * i] = spots[2 * row]; mixed[2 * i + 1] = spots[2 * row + 1]; }
-    if (this.gl) this.fill(this.buffers.spots, mixed);
+    this.points.fill("all", mixed, null);
     this.resize();
-  }
-
-  fill(buffer, data) {
-    this.gl.bindBuffer(this.gl.ARRAY_BUFFER, buffer);
-    this.gl.bufferData(this.gl.ARRAY_BUFFER, data, this.gl.DYNAMIC_DRAW);
   }
 
   // rgb(row) is 0xrrggbb; faint(row) says whether it steps back.
   paint(rgb, faint) {
-    if (!this.n || !this.gl) return;
+    if (!this.n) return;
     const tints = new Uint8Array(4 * this.n);
     for (let i = 0; i < this.n; i++) {
       const row = this.order[i], c = rgb(row);
       tints[4 * i] = c >> 16; tints[4 * i + 1] = (c >> 8) & 255; tints[4 * i + 2] = c & 255;
       tints[4 * i + 3] = faint && faint(row) ? 40 : 255;
     }
-    this.fill(this.buffers.tints, tints);
+    this.points.fill("all", null, tints);
     this.rgb = rgb;
     this.select(this.selected);
   }
 
   select(rows) {
     this.selected = rows;
-    if (this.gl && this.n) {
-      const spots = new Uint16Array(2 * rows.length), tints = new Uint8Array(4 * rows.length);
-      rows.forEach((row, i) => {
-        const c = this.rgb ? this.rgb(row) : 0;
-        spots[2 * i] = this.spots[2 * row]; spots[2 * i + 1] = this.spots[2 * row + 1];
-        tints.set([c >> 16, (c >> 8) & 255, c & 255, 255], 4 * i);
-      });
-      this.fill(this.buffers.someSpots, spots);
-      this.fill(this.buffers.someTints, tints);
-      const ink = document.documentElement.dataset.dark === "yes" ? 255 : 20;
-      this.fill(this.buffers.someInk, new Uint8Array(4 * rows.length).fill(ink).map((v, i) => (i % 4 === 3 ? 255 : v)));
-    }
+    if (!this.n) return;
+    const spots = new Uint16Array(2 * rows.length), tints = new Uint8Array(4 * rows.length), rims = new Uint8Array(4 * rows.length);
+    const rim = document.documentElement.dataset.dark === "yes" ? 255 : 20;
+    rows.forEach((row, i) => {
+      const c = this.rgb ? this.rgb(row) : 0;
+      spots[2 * i] = this.spots[2 * row]; spots[2 * i + 1] = this.spots[2 * row + 1];
+      tints.set([c >> 16, (c >> 8) & 255, c & 255, 255], 4 * i);
+      rims.set([rim, rim, rim, 255], 4 * i);
+    });
+    this.points.fill("rims", spots, rims);
+    this.points.fill("chosen", spots, tints);
     this.redraw();
   }
 
@@ -145,31 +113,19 @@ export class Atlas {
   draw() {
     if (!this.width || !this.n) return;
     this.frames += 1;
-    if (this.gl) this.drawPoints();
+    this.drawPoints();
     this.drawOver();
     this.stage.dataset.view = `${this.view.x.toFixed(1)} ${this.view.y.toFixed(1)} ${this.view.zoom.toFixed(3)}`;
   }
 
   drawPoints() {
-    const gl = this.gl, f = this.frame(), size = this.pointSize();
-    gl.viewport(0, 0, this.canvas.width, this.canvas.height);
-    gl.clearColor(0, 0, 0, 0);
-    gl.clear(gl.COLOR_BUFFER_BIT);
-    gl.uniform4f(this.uniforms.view, (2 * f.sx) / this.width, (2 * f.sy) / this.height, (2 * f.cx) / this.width - 1, 1 - (2 * f.cy) / this.height);
-    const pass = (spots, tints, number, width) => {
-      if (!number) return;
-      gl.bindBuffer(gl.ARRAY_BUFFER, spots);
-      gl.vertexAttribPointer(0, 2, gl.UNSIGNED_SHORT, true, 4, 0);
-      gl.bindBuffer(gl.ARRAY_BUFFER, tints);
-      gl.vertexAttribPointer(1, 4, gl.UNSIGNED_BYTE, true, 4, 0);
-      gl.uniform1f(this.uniforms.size, width);
-      gl.uniform1f(this.uniforms.round, width > 3 && !(this.moving && this.n > 50000) ? 1 : 0);
-      gl.drawArrays(gl.POINTS, 0, number);
-    };
-    pass(this.buffers.spots, this.buffers.tints, this.moving ? Math.min(this.n, SMOOTH) : this.n, size);
-    const large = Math.max(size * 1.3, 5 * this.ratio); // what is selected has a rim
-    pass(this.buffers.someSpots, this.buffers.someInk, this.selected.length, large + 4 * this.ratio);
-    pass(this.buffers.someSpots, this.buffers.someTints, this.selected.length, large);
+    const size = this.pointSize(), number = this.moving ? Math.min(this.n, SMOOTH) : this.n;
+    const large = Math.max(size * 1.3, 5 * this.ratio); // what is chosen has a rim
+    this.points.begin(this.frame(), this.ratio);
+    this.points.draw("all", number, size);
+    this.points.draw("rims", this.selected.length, large + 4 * this.ratio);
+    this.points.draw("chosen", this.selected.length, large);
+    this.points.end();
   }
 
   drawOver() {
