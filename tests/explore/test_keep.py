@@ -10,8 +10,8 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 from PIL import Image
-
 from tests.explore.conftest import write_run
+
 from unbend import MLC
 from unbend.explore import Curation, Journal, read_act, read_curation
 from unbend.explore.keep import CuratedModel
@@ -125,7 +125,7 @@ def photos(tmp_path):
 
 
 def test_exports_use_the_corrected_names(photos, tmp_path):
-    run, folder, labels, names = photos
+    run, _, labels, _ = photos
     correct(
         run,
         labels,

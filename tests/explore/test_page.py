@@ -32,7 +32,7 @@ def browser():
 
 @pytest.fixture
 def visit(browser):
-    """Open a server's page; at the end nothing may have been complained about or asked elsewhere."""
+    """Open a server's page; at the end it may not have complained or asked anybody else."""
     pages = []
 
     def go(served, viewport=DESKTOP, scheme="light"):
@@ -218,8 +218,7 @@ def test_two_tabs_and_a_stopped_server(visit, serve, run):
         page.trouble.clear()
 
 
-def test_names_of_samples_are_text(visit, serve, run, digits):
-    _, _, labels, _ = digits
+def test_names_of_samples_are_text(visit, serve, run):
     page = visit(serve(run)[0])
     page.fill("#search", "hacked")
     page.keyboard.press("Enter")

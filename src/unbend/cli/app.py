@@ -142,6 +142,7 @@ def main() -> None:
 
 
 for _module in (
-    cluster, predict, report, explore, export, embed, pretrain, reproduce, benchmark, doctor, completion,
+    cluster, predict, report, explore, export, embed, pretrain, reproduce, benchmark, doctor,
+    completion,
 ):  # fmt: skip
     main.add_command(_module.command)

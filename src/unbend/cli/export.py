@@ -14,7 +14,8 @@ __all__ = ["command"]
 @click.command("export", short_help="Export the labels of a run for other programs.")
 @click.argument("run", metavar="RUN", type=click.Path(path_type=Path))
 @click.option(
-    "--format", "kind", required=True, type=click.Choice(["csv", "parquet", "imagefolder", "coco", "fiftyone"]),
+    "--format", "kind", required=True,
+    type=click.Choice(["csv", "parquet", "imagefolder", "coco", "fiftyone"]),
     help="csv, parquet: the table; imagefolder: one folder of links per cluster; coco, fiftyone: "
     "labels.json and links.",
 )  # fmt: skip

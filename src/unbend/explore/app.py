@@ -6,6 +6,7 @@ import asyncio
 import json
 import traceback
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from importlib import resources
 from typing import Any
 
@@ -50,15 +51,17 @@ class Application:
             "state": lambda r: s.state(),
             "labels": lambda r: s.labels(),
             "points": lambda r: s.material.positions.astype("<u2"),
-            "column": lambda r: s.material.columns[self._whole(r, "number", len_of=s.material.columns)].values,
-            "members": lambda r: s.members(self._whole(r, "group"), r.query_params.get("order", "typical")),
+            "column": lambda r: self._column(r),
+            "members": lambda r: s.members(
+                self._whole(r, "group"), r.query_params.get("order", "typical")
+            ),
             "nearest": lambda r: s.nearest(self._row(r)),
             "duplicates": lambda r: s.duplicates(self._whole(r, "group")),
             "tree": lambda r: s.tree(),
             "queue": lambda r: s.queue(),
             "search": lambda r: s.search(r.query_params.get("text", "")),
             "suggest": lambda r: s.suggest(self._whole(r, "group")),
-        }  # fmt: skip
+        }
         post: dict[str, Callable[[Any], Any]] = {
             "samples": lambda tree: s.describe(self._rows(tree)),
             "split": lambda tree: s.preview_split(_number(tree, "group"), _number(tree, "parts")),
@@ -98,10 +101,8 @@ class Application:
             return self._closing or self.session.revision != since
 
         async with self._changed:
-            try:
+            with suppress(asyncio.TimeoutError):
                 await asyncio.wait_for(self._changed.wait_for(ready), _PATIENCE)
-            except asyncio.TimeoutError:
-                pass
         return JSONResponse({"revision": self.session.revision, "closing": self._closing})
 
     def _tiles(self, tree: Any) -> Response:
@@ -116,6 +117,10 @@ class Application:
         if not all(type(row) is int and 0 <= row < n for row in rows):
             raise ValueError(f"`rows` must be whole numbers from 0 to {n - 1}")
         return rows
+
+    def _column(self, request: Request) -> Any:
+        columns = self.session.material.columns
+        return columns[self._whole(request, "number", len_of=columns)].values
 
     def _row(self, request: Request) -> int:
         return self._whole(request, "row", len_of=self.session.material.facts.labels)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Awaitable, Callable, MutableMapping
+from contextlib import suppress
 from typing import Any
 
 __all__ = ["HEADERS", "Guard"]
@@ -86,10 +87,8 @@ class Guard:
         except Refused as refusal:
             await _refuse(send, refusal)
             return
-        try:
+        with suppress(Refused):  # answered above
             await self.app(scope, body.read, guarded_send)
-        except Refused:
-            pass  # answered above
 
     def _check(self, scope: Scope) -> None:
         headers: dict[str, list[str]] = {}

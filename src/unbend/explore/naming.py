@@ -25,8 +25,12 @@ _PHOTOS = 80  # whose dates are read
 _WORD = re.compile(r"[^\W\d_]{3,}")
 # What cameras and programs call files says nothing about the picture.
 _EMPTY = frozenset(
-    "img image images dsc dscn photo photos pic picture pictures file untitled copy scan screenshot "
-    "jpg jpeg png gif webp tif tiff bmp train test val data dataset frame".split()
+    {
+        *("img", "image", "images", "dsc", "dscn", "photo", "photos", "pic", "picture", "pictures"),
+        *("file", "untitled", "copy", "scan", "screenshot", "frame"),
+        *("jpg", "jpeg", "png", "gif", "webp", "tif", "tiff", "bmp"),
+        *("train", "test", "val", "data", "dataset"),
+    }
 )
 _MONTHS = "January February March April May June July August September October November December"
 

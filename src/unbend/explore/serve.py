@@ -7,7 +7,7 @@ import socket
 import threading
 import webbrowser
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -125,10 +125,8 @@ def _served(uvicorn: Any, session: Session, listener: socket.socket) -> Served:
             await super().shutdown(sockets)
 
         def run(self, sockets: Any = None) -> None:
-            try:
+            with suppress(KeyboardInterrupt):  # how one stops it
                 super().run([listener])
-            except KeyboardInterrupt:  # how one stops it
-                pass
 
     # After the # a browser keeps it to itself: it is in no request, no log and no Referer.
     return Served(f"http://{_HOST}:{port}/#token={token}", session, Server(config))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import secrets
 import threading
 from collections import OrderedDict
-from pathlib import Path
 from typing import Any
 
 import numpy as np
