@@ -109,6 +109,10 @@ bench-labels: $(STAMP)  ## labels against scikit-learn, up to a million samples
 bench-baselines: $(STAMP)  ## codes of the subspace methods against scikit-learn's solvers
 	$(BIN)/python -m benchmarks.baselines
 
+.PHONY: bench-explore
+bench-explore: $(STAMP)  ## the page of explore at 100,000 and a million samples, in Chromium
+	$(BIN)/python -m benchmarks.explore
+
 docs: $(STAMP)  ## the documentation site, offline, warnings are errors
 	$(BIN)/python -m sphinx -W --keep-going -q -b html docs docs/_build/html
 	@echo "open docs/_build/html/index.html"

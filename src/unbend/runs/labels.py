@@ -143,9 +143,8 @@ def _cells(column: Any) -> Iterable[Any]:
     """A column as csv shows it: text quoted, numbers with six digits, whole numbers as they are."""
     if not isinstance(column, np.ndarray) or column.dtype.kind not in "if":
         return map(_cell, column)
-    if column.dtype.kind == "i":
-        return column.tolist()
-    return map("{:.6f}".format, column.tolist())
+    values: list[Any] = column.tolist()
+    return values if column.dtype.kind == "i" else map("{:.6f}".format, values)
 
 
 def _arrow(column: Any) -> Any:
