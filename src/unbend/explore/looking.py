@@ -36,6 +36,7 @@ class Looking:
     def order(self, rows: Rows, by: str) -> Rows:
         """The rows, best first: typical, confident, unsure, outliers or name."""
         m = self.material
+        keys: NDArray[Any]
         if by == "typical":
             keys = -self.typicality(rows)
         elif by == "confident":

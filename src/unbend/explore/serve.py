@@ -119,7 +119,7 @@ def _served(uvicorn: Any, session: Session, listener: socket.socket) -> Served:
         timeout_graceful_shutdown=2, proxy_headers=False,
     )  # fmt: skip
 
-    class Server(uvicorn.Server):  # type: ignore[misc, name-defined]
+    class Server(uvicorn.Server):
         async def shutdown(self, sockets: Any = None) -> None:
             await application.close()
             await super().shutdown(sockets)
