@@ -140,6 +140,10 @@ install-test: dist  ## the wheel in empty environments, newest and lowest versio
 examples: $(STAMP)  ## run the examples and write their pages of the gallery
 	$(BIN)/python -m tools.run_examples
 
+.PHONY: bench-explore
+bench-explore: $(STAMP)  ## the page of explore at 100,000 and a million samples, in Chromium
+	$(BIN)/python -m benchmarks.explore
+
 docs: $(STAMP)  ## the documentation site, offline, warnings are errors
 	$(BIN)/python -m sphinx -W --keep-going -q -b html docs docs/_build/html
 	@echo "open docs/_build/html/index.html"

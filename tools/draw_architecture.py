@@ -80,8 +80,15 @@ def _room(root: Path, name: str, layer: int, sees_truth: bool) -> Room:
 
 
 def read_imports(root: Path = ROOT) -> set[tuple[str, str]]:
-    """Pairs (importer, imported) of different rooms."""
+    """Pairs (importer, imported) of different rooms, without those that the contract ignores."""
     import grimp
+
+    ignored = {
+        tuple(line.split(" -> "))
+        for contract in _contracts(root)
+        if contract["type"] == "layers"
+        for line in contract.get("ignore_imports", [])
+    }
 
     sys.path.insert(0, str(root / "src"))
     try:
@@ -91,6 +98,8 @@ def read_imports(root: Path = ROOT) -> set[tuple[str, str]]:
     pairs = set()
     for module in graph.modules:
         for other in graph.find_modules_directly_imported_by(module):
+            if (module, other) in ignored:
+                continue
             importer, imported = (f"{name}.".split(".")[1] for name in (module, other))
             if importer and imported and importer != imported:
                 pairs.add((importer, imported))

@@ -747,6 +747,39 @@ class MLC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseE
             self._encoder = restore_encoder(self._encoder_record, self.encoder, self.device)
         return embed_images(self._encoder, X, cache=open_cache(self.cache_dir))
 
+    def explore(
+        self,
+        X: Any,
+        *,
+        images: Any = None,
+        names: Sequence[str] | None = None,
+        path: str | Path | None = None,
+        **options: Any,
+    ) -> Path:
+        """Look at the clusters of X on a local page and correct them, as ``unbend explore`` does.
+
+        Returns, when the page is stopped with Ctrl-C, the directory of the run with the
+        corrections; ``unbend export`` and ``unbend predict --curated`` take it.
+
+        Parameters
+        ----------
+        X : array-like
+            The samples of fit.
+        images : ndarray, optional
+            Pictures to show for a model of embeddings.
+        names : sequence of str, optional
+            A name per sample; by default row numbers.
+        path : path, optional
+            Where to write the run, or an earlier one to go on with; by default a new temporary
+            directory.
+        **options
+            ``port, read_only, open_browser, columns, text`` of :func:`unbend.explore.explore`.
+        """
+        check_is_fitted(self)
+        from unbend.explore.temporary import explore_model
+
+        return explore_model(self, X, images=images, names=names, path=path, **options)
+
     # ------------------------------------------------------------------ disk
 
     def save(self, path: str | Path) -> None:

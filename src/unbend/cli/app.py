@@ -21,6 +21,7 @@ from unbend.cli import (
     completion,
     doctor,
     embed,
+    explore,
     export,
     inspect,
     predict,
@@ -159,11 +160,13 @@ def main() -> None:
       unbend cluster embeddings.npy -k auto -o runs/mine
       unbend predict runs/mine new.npy -o labels.csv
       unbend report runs/mine
+      unbend explore runs/mine                  # look and correct in a browser
     """
 
 
 for _module in (
-    cluster, predict, report, export, inspect, push, embed, pretrain, reproduce, benchmark, doctor,
+    cluster, predict, report, explore, export, inspect, push, embed, pretrain, reproduce, benchmark,
+    doctor,
     completion,
 ):  # fmt: skip
     main.add_command(_module.command)

@@ -15,8 +15,8 @@ __all__ = ["command"]
 @click.argument("run", metavar="RUN", type=click.Path(path_type=Path))
 @click.option(
     "--format", "kind", required=True,
-    type=click.Choice(["csv", "parquet", "imagefolder", "fiftyone", "onnx"]),
-    help="csv, parquet: the table; imagefolder: one folder of links per cluster; fiftyone: "
+    type=click.Choice(["csv", "parquet", "imagefolder", "coco", "fiftyone", "onnx"]),
+    help="csv, parquet: the table; imagefolder: one folder of links per cluster; coco, fiftyone: "
     "labels.json and links; onnx: the whole model as one graph.",
 )  # fmt: skip
 @options.out_option("Where to write; by default next to the run.")
@@ -25,6 +25,7 @@ __all__ = ["command"]
     help="Folder of the images, if they have moved since they were clustered.",
 )  # fmt: skip
 @click.option("--copy", is_flag=True, help="Copy images instead of linking to them.")
+@click.option("--curated", is_flag=True, help="The clusters as corrected in unbend explore.")
 @click.option(
     "--image-size", nargs=2, type=click.IntRange(min=4), metavar="HEIGHT WIDTH",
     help="onnx, with an encoder: size of the images that the graph takes. [default: the encoder's]",
@@ -36,6 +37,7 @@ def command(
     out: Path | None,
     images: Path | None,
     copy: bool,
+    curated: bool,
     image_size: tuple[int, int] | None,
     quiet: bool,
     as_json: bool,
@@ -48,12 +50,15 @@ def command(
       unbend export runs/photos --format fiftyone -o photos-fiftyone
       unbend export runs/mine --format parquet -o labels.parquet
       unbend export runs/mine --format onnx -o model.onnx
+      unbend export runs/photos --curated --format imagefolder -o sorted/
 
     In Python: unbend.workflows.export(...).
     """
     from unbend.workflows.export import export
 
-    done = export(run, kind, out=out, images=images, copy=copy, image_size=image_size)
+    done = export(
+        run, kind, out=out, images=images, copy=copy, curated=curated, image_size=image_size
+    )
     if isinstance(done, Path):
         options.emit({"format": kind, "out": str(done)}, f"written to {done}", as_json)
     else:

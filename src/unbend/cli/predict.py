@@ -23,6 +23,7 @@ __all__ = ["command"]
 @click.option("--id", metavar="COLUMN", help="Column of ids; by default the one of the run.")
 @options.broken_options
 @click.option("--probabilities", is_flag=True, help="Add a column per cluster: p0, p1, ...")
+@click.option("--curated", is_flag=True, help="The clusters as corrected in unbend explore.")
 @click.option("--overwrite", is_flag=True, help="Replace an existing table.")
 @click.option(
     "--encoder", default="auto", show_default=True, metavar="NAME|PATH",
@@ -45,6 +46,7 @@ def command(
     max_broken: float,
     strict: bool,
     probabilities: bool,
+    curated: bool,
     overwrite: bool,
     encoder: str,
     device: str,
@@ -66,6 +68,7 @@ def command(
       unbend predict runs/mine new.npy -o labels.parquet --probabilities
       unbend predict runs/mine new.csv -o - | head
       unbend predict runs/mine shards/ -o labels/ --engine ray
+      unbend predict runs/photos new-photos/ --curated
 
     In Python: unbend.workflows.predict(...).
     """
@@ -89,8 +92,8 @@ def command(
     with options.progress_for(quiet) as progress:
         result = predict(
             run, input, out=out, format=kind, copy=copy, id=id, max_broken=max_broken,
-            strict=strict, probabilities=probabilities, overwrite=overwrite, encoder=encoder,
-            device=device, progress=progress,
+            strict=strict, probabilities=probabilities, curated=curated, overwrite=overwrite,
+            encoder=encoder, device=device, progress=progress,
         )  # fmt: skip
     if not (to_stdout and quiet):
         options.emit(result.to_dict(), result.summary(), as_json, to_stderr=to_stdout)

@@ -6,12 +6,12 @@ import os
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
+from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import NamedTuple, overload
 
 from unbend.pixels.decode import EXTENSIONS
 
-__all__ = ["Broken", "Listing", "PathList", "has_images", "list_images", "skipped_hint"]
+__all__ = ["Broken", "Listing", "PathList", "has_images", "inside", "list_images", "skipped_hint"]
 
 # Images that are not read, or only with an extra; they are counted.
 _KINDS = (
@@ -61,19 +61,19 @@ def list_images(root: str | Path) -> Listing:
                 raise
             broken.append(Broken(folder, f"folder cannot be read: {error.strerror}"))
             continue
-        inside = []
+        folders = []
         for entry in found:
             name = f"{folder}/{entry.name}" if folder else entry.name
             what = _examine(entry, seen)
             if what is _IMAGE:
                 names.append(name)
             elif what is _FOLDER:
-                inside.append(name)
+                folders.append(name)
             elif what:
                 broken.append(Broken(name, what))
             elif entry.name.lower().endswith(_OTHER_KINDS) and not entry.name.startswith("."):
                 skipped[Path(entry.name).suffix.lower()] += 1
-        waiting.extend(reversed(inside))
+        waiting.extend(reversed(folders))
     return Listing(root, sorted(names, key=os.fsencode), sorted(broken, key=_by_path), skipped)
 
 
@@ -121,6 +121,15 @@ def _oddity(entry: os.DirEntry[str]) -> str:
     if entry.is_dir():
         return "a folder, not an image"
     return "not a regular file" if os.path.exists(entry.path) else "link to nowhere"
+
+
+def inside(root: Path, name: str) -> Path | None:
+    """The file of a sample; None if its name is no image or leads out of the folder."""
+    pure = PurePosixPath(name)
+    drive = os.name == "nt" and PureWindowsPath(name).drive  # elsewhere C: is a plain name
+    if pure.is_absolute() or drive or ".." in pure.parts or "\0" in name:
+        return None
+    return root / pure if pure.suffix.lower() in EXTENSIONS else None
 
 
 def _identity(status: os.stat_result) -> tuple[int, int]:

@@ -54,6 +54,8 @@ class Facts:
         Used without ``y``: only ``scores``, ``chance``, ``classes`` and ``table``.
     classes : sequence of str, optional
         Names of the true labels.
+    cluster_names : sequence of str, optional
+        What people call the clusters; by default "Cluster 0", "Cluster 1", ...
     about : dict
         ``title, data, split, kind, encoder, n_trained, n_noise, seed, seconds, version,
         settings``, all optional.
@@ -80,6 +82,7 @@ class Facts:
     y: NDArray[np.int64] | None = None
     truth: Mapping[str, Any] | None = None
     classes: Sequence[str] | None = None
+    cluster_names: Sequence[str] | None = None
     about: Mapping[str, Any] = field(default_factory=dict)
     broken: Sequence[tuple[str, str]] = ()
     warnings: Sequence[str] = ()
@@ -107,6 +110,11 @@ class Facts:
         """k, including clusters without members."""
         tree = 0 if self.merge_tree is None else len(self.merge_tree) + 1
         return max(int(self.labels.max()) + 1, tree)
+
+    def cluster_name(self, q: int) -> str:
+        """What people call cluster q."""
+        named = self.cluster_names is not None and q < len(self.cluster_names)
+        return str(self.cluster_names[q]) if named and self.cluster_names else f"Cluster {q}"
 
 
 def without_noise(fields: dict[str, Any]) -> dict[str, Any]:

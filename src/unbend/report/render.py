@@ -114,7 +114,7 @@ def _payload(summary: dict[str, Any]) -> dict[str, Any]:
         "clusters": [
             {
                 key: _rounded(c[key])
-                for key in ("size", "share", "confidence", "rank", "n_outliers", "classes")
+                for key in ("name", "size", "share", "confidence", "rank", "n_outliers", "classes")
             }
             | {
                 "examples": c["examples"],

@@ -63,7 +63,7 @@ def summarise(
             Samples that are shown anywhere: ``index, name, cluster, probability,
             outlier_score, truth, thumbnail`` (−1 for none), ``x``, ``y`` (NaN off the map).
         ``clusters``
-            Per cluster ``id, size, share, confidence, histogram`` (of the probability, ten
+            Per cluster ``id, name, size, share, confidence, histogram`` (of the probability, ten
             bins), ``rank, n_outliers, examples, classes``, ``words`` and ``passages`` (of texts),
             ``principal`` (per component
             ``energy, slots, cosines``).
@@ -158,6 +158,7 @@ class _Summary:
         sure = rows if p is None else rows[np.argsort(-p[rows], kind="stable")]
         found: dict[str, Any] = {
             "id": q,
+            "name": facts.cluster_name(q),
             "size": len(rows),
             "share": len(rows) / self.n,
             "confidence": None if p is None or not len(rows) else float(p[rows].mean()),

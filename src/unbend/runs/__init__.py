@@ -4,6 +4,7 @@ from unbend.runs.arrays import npy_file
 from unbend.runs.directory import RunDirectory, run_lock
 from unbend.runs.labels import LabelRows, labels_file, needs_mark, read_labels, write_csv
 from unbend.runs.manifest import (
+    JOURNAL,
     MANIFEST_FORMAT,
     Log,
     check_files,
@@ -16,6 +17,7 @@ from unbend.runs.manifest import (
 from unbend.runs.model import read_model, write_model
 
 __all__ = [
+    "JOURNAL",
     "MANIFEST_FORMAT",
     "LabelRows",
     "Log",

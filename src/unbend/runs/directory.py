@@ -18,7 +18,15 @@ from typing import Any
 from unbend.disk import Locked, atomic_write, locked, to_json
 from unbend.disk.files import is_leftover, remove, remove_leftovers
 from unbend.runs.labels import write_csv
-from unbend.runs.manifest import MANIFEST, PROGRAM, hash_files, listed_files, read_json
+from unbend.runs.manifest import (
+    CURATED,
+    JOURNAL,
+    MANIFEST,
+    PROGRAM,
+    hash_files,
+    listed_files,
+    read_json,
+)
 
 __all__ = ["RunDirectory", "run_lock"]
 
@@ -167,7 +175,9 @@ class RunDirectory:
             raise ValueError(f"{str(self.path)!r} is a file; name a directory for the run")
         there = {p.name for p in self.path.iterdir()} if self.path.exists() else set()
         stage = self._stage()
-        ours = {_LOCK, MANIFEST, _CHECKPOINTS} if stage is not None else {_LOCK, MANIFEST}
+        ours = {_LOCK, MANIFEST, *([_CHECKPOINTS] if stage is not None else [])}
+        if MANIFEST in there:
+            ours |= set(CURATED)
         files = listed_files(self.path)
         if stage == _PUBLISHING:
             files |= listed_files(self.results)
@@ -180,6 +190,11 @@ class RunDirectory:
         if foreign:
             raise ValueError(
                 f"{str(self.path)!r} holds other files ({min(foreign)!r}); name a new directory"
+            )
+        if self._overwrite and JOURNAL in there:
+            raise ValueError(
+                f"{str(self.path)!r} holds corrections ({JOURNAL!r}), which a new run would lose; "
+                "move them away, or name a new directory"
             )
         unfinished = stage in (_TRAINING, _WRITING, _PUBLISHING)
         if (unfinished or files) and not self._overwrite and not self._resume:

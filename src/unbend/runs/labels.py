@@ -32,7 +32,9 @@ COLUMNS = ("sample", "cluster", "probability", "outlier_score")
 class LabelRows:
     """Consecutive rows of the table, in the order of the samples.
 
-    ``all_probabilities`` (m, k), when given, adds a column ``p0``, ``p1``, ... per cluster.
+    ``all_probabilities`` (m, k), when given, adds a column ``p0``, ``p1``, ... per cluster; with
+    ``clusters`` they are called by those numbers. Corrected labels have ``names`` and ``before``,
+    the cluster that the run gave.
     """
 
     samples: Sequence[str]
@@ -40,6 +42,9 @@ class LabelRows:
     probability: NDArray[np.floating]
     outlier_score: NDArray[np.floating]
     all_probabilities: NDArray[np.floating] | None = None
+    clusters: Sequence[int] | None = None
+    names: Sequence[str] | None = None
+    before: NDArray[np.int64] | None = None
 
     def __post_init__(self) -> None:
         lengths = {len(self.samples), len(self.labels), len(self.probability)}
@@ -49,8 +54,21 @@ class LabelRows:
     @property
     def columns(self) -> list[str]:
         """Column names."""
-        extra = self.all_probabilities
-        return [*COLUMNS, *(f"p{q}" for q in range(0 if extra is None else extra.shape[1]))]
+        return [name for name, _ in self.table()]
+
+    def table(self) -> list[tuple[str, Any]]:
+        """Name and content of every column."""
+        found: list[tuple[str, Any]] = [("sample", self.samples), ("cluster", self.labels)]
+        if self.names is not None:
+            found.append(("name", self.names))
+        found += [("probability", self.probability), ("outlier_score", self.outlier_score)]
+        if self.before is not None:
+            found.append(("cluster_before", self.before))
+        if self.all_probabilities is not None:
+            numbers = self.clusters or range(self.all_probabilities.shape[1])
+            columns = ("p_noise" if q < 0 else f"p{q}" for q in numbers)
+            found += zip(columns, self.all_probabilities.T, strict=True)
+        return found
 
 
 Write = Callable[[LabelRows], None]
@@ -95,12 +113,7 @@ def _csv_writer(file: IO[bytes], mark: bool) -> Write:
             text.write("\ufeff" if mark else "")
             writer.writerow(rows.columns)
         started = True
-        cells: list[Iterable[Any]] = [map(_cell, rows.samples), rows.labels.tolist()]
-        numbers = [rows.probability, rows.outlier_score]
-        if rows.all_probabilities is not None:
-            numbers += list(rows.all_probabilities.T)
-        cells += [map("{:.6f}".format, column.tolist()) for column in numbers]
-        writer.writerows(zip(*cells, strict=True))
+        writer.writerows(zip(*(_cells(column) for _, column in rows.table()), strict=True))
         file.write(text.getvalue().encode(errors="backslashreplace"))
 
     return write
@@ -115,15 +128,7 @@ def _parquet_writer(file: IO[bytes]) -> Iterator[Write]:
 
     def write(rows: LabelRows) -> None:
         nonlocal writer
-        columns: list[Any] = [
-            pa.array([_unicode(name) for name in rows.samples], pa.string()),
-            pa.array(rows.labels, pa.int64()),
-            pa.array(np.asarray(rows.probability, np.float64)),
-            pa.array(np.asarray(rows.outlier_score, np.float64)),
-        ]
-        if rows.all_probabilities is not None:
-            columns += [pa.array(np.asarray(p, np.float64)) for p in rows.all_probabilities.T]
-        table = pa.table(dict(zip(rows.columns, columns, strict=True)))
+        table = pa.table({name: _arrow(column) for name, column in rows.table()})
         writer = writer or pq.ParquetWriter(file, table.schema)
         writer.write_table(table)
 
@@ -132,6 +137,24 @@ def _parquet_writer(file: IO[bytes]) -> Iterator[Write]:
     finally:
         if writer is not None:
             writer.close()
+
+
+def _cells(column: Any) -> Iterable[Any]:
+    """A column as csv shows it: text quoted, numbers with six digits, whole numbers as they are."""
+    if not isinstance(column, np.ndarray) or column.dtype.kind not in "if":
+        return map(_cell, column)
+    values: list[Any] = column.tolist()
+    return values if column.dtype.kind == "i" else map("{:.6f}".format, values)
+
+
+def _arrow(column: Any) -> Any:
+    import pyarrow as pa
+
+    if not isinstance(column, np.ndarray) or column.dtype.kind not in "if":
+        return pa.array([_unicode(text) for text in column], pa.string())
+    if column.dtype.kind == "i":
+        return pa.array(column, pa.int64())
+    return pa.array(np.asarray(column, np.float64))
 
 
 def write_csv(path: str | Path, header: Sequence[str], rows: Iterable[Iterable[Any]]) -> None:

@@ -18,6 +18,8 @@ from unbend.disk import atomic_write, hash_file, to_json
 from unbend.disk.provenance import commit
 
 __all__ = [
+    "CURATED",
+    "JOURNAL",
     "MANIFEST",
     "MANIFEST_FORMAT",
     "PROGRAM",
@@ -33,6 +35,9 @@ __all__ = [
 ]
 
 MANIFEST = "manifest.json"
+# What people made of a finished run in `unbend explore`: the journal, and what is made from it.
+JOURNAL = "curation.jsonl"
+CURATED = (JOURNAL, "curated.csv", "curated.parquet", "curated-report.html")
 MANIFEST_FORMAT = 2
 PROGRAM = "unbend"
 _LIBRARIES = ("torch", "numpy", "scipy", "scikit-learn", "kornia", "lightning-fabric")

@@ -4,6 +4,7 @@ from unbend.workflows.benchmark import benchmark
 from unbend.workflows.cluster import ClusterResult, cluster
 from unbend.workflows.doctor import Diagnosis, doctor
 from unbend.workflows.embed import EmbedResult, embed
+from unbend.workflows.explore import ExploreResult, explore
 from unbend.workflows.export import export
 from unbend.workflows.inspect import InspectResult, inspect
 from unbend.workflows.predict import PredictResult, predict
@@ -16,6 +17,7 @@ __all__ = [
     "ClusterResult",
     "Diagnosis",
     "EmbedResult",
+    "ExploreResult",
     "InspectResult",
     "PredictResult",
     "PretrainResult",
@@ -23,6 +25,7 @@ __all__ = [
     "cluster",
     "doctor",
     "embed",
+    "explore",
     "export",
     "inspect",
     "predict",

@@ -5,14 +5,17 @@ from __future__ import annotations
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from unbend.disk import atomic_directory
-from unbend.estimator import MLC, load
+from unbend.estimator import MLC, Assessment, load
+from unbend.explore.keep import CuratedModel, curated_labels
 from unbend.notebook import count
 from unbend.progress import Progress, Tick, silent
 from unbend.runs import LabelRows, check_run, labels_file, needs_mark, write_csv
@@ -71,6 +74,7 @@ def predict(
     out: str | Path = "labels.csv",
     format: str | None = None,
     probabilities: bool = False,
+    curated: bool = False,
     overwrite: bool = False,
     id: str | None = None,
     max_broken: float = 0.1,
@@ -99,6 +103,10 @@ def predict(
         to the images.
     probabilities : bool
         Add a column per cluster.
+    curated : bool
+        Give the clusters as corrected in ``unbend explore``, with their names. Merges and names
+        apply to new samples as they are; after a split or a move a new sample follows the nearest
+        sample of the run that had the same cluster before.
     overwrite : bool
         Replace ``out`` if it exists.
     id : str, optional
@@ -120,6 +128,7 @@ def predict(
     out, format = _check_out(Path(out), format, overwrite, probabilities, copy)
     model = load_run(run, None if encoder == "auto" else encoder)
     model.set_params(device=device)
+    corrected = _corrected(Path(run)) if curated else None
     source = open_source(
         input,
         image_size=model.image_side,
@@ -131,7 +140,9 @@ def predict(
     if format == "imagefolder" and source.paths is None:
         raise ValueError("--format imagefolder is for image files; take csv or parquet")
     with _writer(out, format, source, copy) as write:
-        outliers = _label(write, model, source, _name(input), probabilities, progress)
+        outliers = _label(
+            write, model, source, _name(input), probabilities, corrected, progress
+        )
     listed = _list_broken(out, source)
     seconds = time.perf_counter() - start
     return PredictResult(
@@ -211,6 +222,36 @@ def _check_out(
     return out, out.suffix[1:]
 
 
+def _corrected(run: Path) -> CuratedModel:
+    check_run(run, "labels.parquet", "features.npy")
+    _, curation = curated_labels(run)
+    path = run / "features.npy"
+    features = np.load(path, mmap_mode="r", allow_pickle=False) if path.is_file() else None
+    return CuratedModel(curation, features)
+
+
+def _rows(
+    names: Sequence[str], said: Assessment, probabilities: bool, corrected: CuratedModel | None
+) -> LabelRows:
+    """What the table says of some samples."""
+    p = said.probabilities
+    if corrected is None:
+        given = p if probabilities else None
+        return LabelRows(names, said.labels, p.max(axis=1), said.outlier_score, given)
+    labels, shares = corrected.assign(said.labels, p, said.Z)
+    place = {g: i for i, g in enumerate(corrected.groups)}
+    own = shares[np.arange(len(labels)), [place[g] for g in labels.tolist()]]
+    return LabelRows(
+        names,
+        labels,
+        own,
+        said.outlier_score,
+        shares if probabilities else None,
+        clusters=corrected.groups,
+        names=[corrected.name(g) for g in labels.tolist()],
+    )
+
+
 @contextmanager
 def _writer(
     out: Path, format: str, source: Source, copy: bool
@@ -222,9 +263,10 @@ def _writer(
         rows: list[LabelRows] = []
         yield rows.append
         with atomic_directory(out) as folder:
-            write_folders(
-                [int(q) for part in rows for q in part.labels], source.paths, folder, copy
-            )
+            labels = [int(q) for part in rows for q in part.labels]
+            names = [name for part in rows for name in part.names or ()]
+            given = dict(zip(labels, names, strict=True)) if names else None
+            write_folders(labels, source.paths, folder, copy, given)
     elif out == _STDOUT:  # whole or not at all, as a file
         with tempfile.TemporaryDirectory() as folder_name:
             file = Path(folder_name) / "labels.csv"
@@ -251,6 +293,7 @@ def _label(
     source: Source,
     spec: str,
     probabilities: bool,
+    corrected: CuratedModel | None,
     progress: Progress,
 ) -> int:
     X, names, outliers = source.X, source.names, 0
@@ -260,15 +303,6 @@ def _label(
         except ValueError as error:
             raise ValueError(f"cannot label {spec!r}: {error}") from error
         outliers += int((said.outlier_score > model.outlier_threshold_).sum())
-        p = said.probabilities
-        write(
-            LabelRows(
-                names[where],
-                said.labels,
-                p.max(axis=1),
-                said.outlier_score,
-                p if probabilities else None,
-            )
-        )
+        write(_rows(names[where], said, probabilities, corrected))
         progress(Tick("labelling", where.stop, len(X)))
     return outliers

@@ -5,6 +5,9 @@ from __future__ import annotations
 import csv
 from pathlib import Path
 
+import numpy as np
+
+from unbend.explore.keep import curated_labels
 from unbend.report import write_report
 from unbend.runs import check_run, record_file, run_lock
 
@@ -14,10 +17,19 @@ __all__ = ["report"]
 _DAMAGE = (LookupError, TypeError, AttributeError, ArithmeticError, csv.Error, RecursionError)
 
 
-def report(run: str | Path) -> Path:
-    """Write ``report.html`` of a finished run again and return its path."""
+CURATED_REPORT = "curated-report.html"
+
+
+def report(run: str | Path, *, curated: bool = False) -> Path:
+    """Write ``report.html`` of a finished run again and return its path.
+
+    With ``curated`` the clusters are those corrected in ``unbend explore``, and the file is
+    ``curated-report.html``.
+    """
     run = Path(run)
     check_run(run)
+    if curated:
+        return _curated(run)
     with run_lock(run):
         try:
             page = write_report(run)
@@ -28,3 +40,23 @@ def report(run: str | Path) -> Path:
             ) from error
         record_file(run, page.name)
     return page
+
+
+def _curated(run: Path) -> Path:
+    """The report numbers its clusters 0, 1, ... without gaps; noise comes last."""
+    _, curation = curated_labels(run)
+    labels = curation.labels()
+    groups = sorted(set(labels.tolist()), key=lambda g: (g < 0, g))
+    place = np.zeros(max(groups) + 2, dtype=np.int64)
+    place[groups] = np.arange(len(groups))  # noise, -1, is the last place
+    # The tree, the spectrum and the choice of k belong to the clusters before.
+    return write_report(
+        run,
+        out=run / CURATED_REPORT,
+        labels=place[labels],
+        cluster_names=[curation.name(g) for g in groups],
+        merge_tree=None,
+        eigenvalues=None,
+        selection=None,
+        truth=None,
+    )

@@ -149,7 +149,7 @@
     current = (q + D.k) % D.k;
     const c = D.clusters[current], body = $("detail-body");
     dialog.style.setProperty("--c", D.colours[current]);
-    $("detail-title").textContent = `Cluster ${current}`;
+    $("detail-title").textContent = D.clusters[current].name;
     body.textContent = "";
     const facts = [`${c.size.toLocaleString("en")} samples`, percent(c.share)];
     if (c.confidence !== null) facts.push(`${percent(c.confidence)} confident`);

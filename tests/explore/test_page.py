@@ -1,0 +1,266 @@
+"""The page in a real browser: a whole session by mouse, one by keyboard, two tabs, any screen."""
+
+import csv
+import os
+import shutil
+
+import numpy as np
+import pytest
+
+from unbend.explore import read_curation
+from unbend.workflows import export
+
+playwright = pytest.importorskip("playwright.sync_api")
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
+if CHROMIUM is None and os.environ.get("CI") != "true":
+    message = "Chromium is not installed, so the page is not tested in a browser"
+    pytest.skip(message, allow_module_level=True)
+
+DESKTOP, PHONE = {"width": 1280, "height": 860}, {"width": 390, "height": 844}
+# What Chromium says of its own software rendering
+NOISY = ("GL Driver Message", "software WebGL", "WebGL-")
+
+
+@pytest.fixture(scope="module")
+def browser():
+    assert CHROMIUM is not None, "CI must test the page in a browser; install chromium"
+    with playwright.sync_playwright() as driver:
+        chromium = driver.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        yield chromium
+        chromium.close()
+
+
+@pytest.fixture
+def visit(browser):
+    """Open a server's page; at the end it may not have complained or asked anybody else."""
+    pages = []
+
+    def go(served, viewport=DESKTOP, scheme="light"):
+        page = browser.new_page(viewport=viewport, color_scheme=scheme)
+        page.set_default_timeout(60_000)
+        page.trouble, page.requests = [], []
+        page.on("console", lambda m: page.trouble.append(m.text))
+        page.on("pageerror", lambda e: page.trouble.append(str(e)))
+        page.on("request", lambda r: page.requests.append(r.url))
+        page.goto(served.address)
+        page.wait_for_selector("html[data-ready]")
+        page.base = served.address.split("/#")[0]
+        pages.append(page)
+        return page
+
+    yield go
+    for page in pages:
+        assert [t for t in page.trouble if not any(word in t for word in NOISY)] == []
+        outside = [u for u in page.requests if not u.startswith((page.base, "blob:"))]
+        assert outside == []
+        assert not any("token" in u.split("#")[0] for u in page.requests)
+        page.close()
+
+
+def revision(page, number):
+    page.wait_for_selector(f"html[data-revision='{number}']")
+
+
+def serious_issues(page):
+    """What axe-core finds that would keep somebody out."""
+    from axe_playwright_python.sync_playwright import Axe
+
+    return [
+        (v["id"], v["nodes"][0]["html"][:200])
+        for v in Axe().run(page).response["violations"]
+        if v["impact"] in ("serious", "critical")
+    ]
+
+
+def spots(page, rows):
+    """Where samples lie on the screen, by an independent computation."""
+    box = page.locator("#points").bounding_box()
+    data = page.points[rows].astype(float) / 32767.5 - 1
+    w, h = box["width"], box["height"]
+    s = min(w, h) * 0.46
+    wide, tall = max(1, min(1.35, w / h)), max(1, min(1.35, h / w))
+    return np.stack(
+        [box["x"] + w / 2 + data[:, 0] * s * wide, box["y"] + h / 2 - data[:, 1] * s * tall], 1
+    )
+
+
+def test_a_whole_session_by_mouse(visit, serve, run, digits, tmp_path):
+    _, _, labels, _ = digits
+    served, ask = serve(run)
+    page = visit(served)
+    page.points = np.frombuffer(ask("points"), "<u2").reshape(-1, 2)
+    # merge two by their boxes
+    page.check("[data-mark='1']")
+    page.check("[data-mark='2']")
+    page.click("#merge-go")
+    revision(page, 1)
+    assert page.locator("[data-group='2']").count() == 0
+    # split, previewed
+    page.click("[data-group='1']")
+    page.wait_for_selector("#panel[data-group='1']")
+    page.click("#split")
+    page.wait_for_selector(".part")
+    assert page.locator(".part").count() == 2
+    assert served.session.revision == 1  # a preview changes nothing
+    page.click("#dialog .foot .primary")
+    revision(page, 2)
+    assert page.locator("[data-group='10']").count() == 1
+    # rename
+    page.click("#rename")
+    page.fill("#dialog input", "<i>ones</i>")
+    page.keyboard.press("Enter")
+    revision(page, 3)
+    assert page.inner_text("[data-group='1'] .name") == "<i>ones</i>"
+    # lasso around what lies near a member of cluster 4, then move it to a new cluster
+    x, y = spots(page, np.flatnonzero(labels == 4)[:1])[0]
+    page.click("#lasso")
+    page.mouse.move(x - 40, y - 40)
+    page.mouse.down()
+    corners = [(40, -40), (40, 40), (-40, 40), (-40, -40)]
+    for dx, dy in corners:
+        page.mouse.move(x + dx, y + dy, steps=3)
+    page.mouse.up()
+    page.wait_for_selector("#chosen:not([hidden])")
+    places = spots(page, np.arange(600))
+    expected = np.flatnonzero((np.abs(places - [x, y]) < 38).all(1))
+    chosen = int(page.inner_text("#chosen-text").split()[0])
+    loose = np.flatnonzero((np.abs(places - [x, y]) < 42).all(1))
+    assert len(expected) <= chosen <= len(loose)
+    page.click("#fresh")
+    revision(page, 4)
+    moved = np.flatnonzero(read_curation(run, labels).labels() == 11)
+    assert set(expected.tolist()) <= set(moved.tolist()) <= set(loose.tolist())
+    page.click("#undo")
+    revision(page, 5)
+    # move one by hand from the gallery
+    page.click("[data-group='0']")
+    page.wait_for_selector("#panel[data-group='0']")
+    page.click("#gallery [data-i='0']")
+    page.click("#move")
+    page.fill("#dialog input", "cluster 5")
+    page.click("[data-choice='5']")
+    revision(page, 6)
+    # reload: everything is there
+    page.reload()
+    page.wait_for_selector("html[data-ready]")
+    assert page.inner_text("[data-group='1'] .name") == "<i>ones</i>"
+    page.click("#keep")
+    page.wait_for_selector("#kept")
+    with (run / "curated.csv").open(encoding="utf-8-sig", newline="") as file:
+        rows = list(csv.DictReader(file))
+    curation = read_curation(run, labels)
+    assert [int(r["cluster"]) for r in rows] == curation.labels().tolist()
+    assert {r["name"] for r in rows if r["cluster"] == "1"} == {"<i>ones</i>"}
+    assert export(run, "csv", curated=True, out=tmp_path / "out.csv").is_file()
+    assert page.evaluate("window.hacked") is None
+
+
+def test_keyboard_only_from_start_to_export(visit, serve, run, digits):
+    _, _, labels, _ = digits
+    served, _ = serve(run)
+    page = visit(served)
+    press = page.keyboard.press
+    press("j")  # the next cluster, 1
+    page.wait_for_selector("#panel[data-group='1']")
+    press("r")
+    page.keyboard.type("ones")
+    press("Enter")
+    revision(page, 1)
+    press("m")
+    page.wait_for_selector("[data-choice]")
+    page.keyboard.type("Cluster 7")
+    press("Enter")
+    revision(page, 2)
+    press("s")
+    page.wait_for_selector(".part")
+    press("Enter")
+    revision(page, 3)
+    press("g")
+    press("ArrowRight")
+    press("Shift+ArrowRight")
+    page.wait_for_selector("#chosen:not([hidden])")
+    press("x")  # two to noise
+    revision(page, 4)
+    press("u")
+    revision(page, 5)
+    press("Shift+U")
+    revision(page, 6)
+    press("3")  # the review queue
+    page.wait_for_selector("[data-key='y']")
+    press("y")
+    revision(page, 7)
+    press("1")
+    press("/")
+    page.keyboard.type("digit_599")
+    press("Enter")
+    page.wait_for_selector("#gallery[data-count='1']")
+    press("Escape")
+    press("e")
+    page.wait_for_selector("#kept")
+    curation = read_curation(run, labels)
+    assert curation.name(1) == "ones"
+    assert (curation.labels() == -1).sum() == 2
+    assert not (curation.labels() == 7).any()
+    assert (run / "curated.parquet").is_file()
+
+
+def test_two_tabs_and_a_stopped_server(visit, serve, run):
+    served, _ = serve(run)
+    first, second = visit(served), visit(served)
+    first.keyboard.press("r")
+    first.keyboard.type("seen by both")
+    first.keyboard.press("Enter")
+    revision(second, 1)
+    assert second.inner_text("[data-group='0'] .name") == "seen by both"
+    _, _ = first, served.stop()
+    second.wait_for_selector("#status.wrong")
+    for page in (first, second):  # the next question fails, as it must
+        page.trouble.clear()
+
+
+def test_names_of_samples_are_text(visit, serve, run):
+    page = visit(serve(run)[0])
+    page.fill("#search", "hacked")
+    page.keyboard.press("Enter")
+    page.wait_for_selector("#gallery[data-count='2']")
+    page.locator("#gallery [data-i='0']").dblclick()
+    page.wait_for_selector(".facts")
+    assert "<script>" in page.inner_text("#dialog-title")
+    assert page.evaluate("window.hacked") is None
+    assert page.inner_text("#title") == "digits <b>&</b>"
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_accessible(visit, serve, run, scheme):
+    page = visit(serve(run)[0], scheme=scheme)
+    assert serious_issues(page) == []
+    page.keyboard.press("2")
+    page.wait_for_selector(".tree")
+    page.keyboard.press("s")
+    page.wait_for_selector(".part")
+    assert serious_issues(page) == []
+    page.keyboard.press("Escape")
+    page.keyboard.press("3")
+    page.wait_for_selector(".verdicts")
+    page.locator("#gallery [data-i='0']").click()
+    assert serious_issues(page) == []
+
+
+def test_phone(visit, serve, run):
+    page = visit(serve(run)[0], viewport=PHONE)
+    assert page.evaluate("document.documentElement.scrollWidth") <= PHONE["width"]
+    page.click(".switch [data-show=stage]")
+    page.wait_for_selector("#stage[data-view]")
+    assert page.locator("#points").bounding_box()["height"] > 400
+    page.click(".switch [data-show=panel]")
+    assert page.locator("#gallery [data-i='0']").is_visible()
+    assert serious_issues(page) == []
+
+
+def test_read_only_page_offers_no_change(visit, serve, run):
+    page = visit(serve(run, read_only=True)[0])
+    assert page.inner_text("#status") == "read-only"
+    for button in ("rename", "merge", "split", "keep", "undo"):
+        assert page.is_disabled(f"#{button}")
+    page.keyboard.press("r")
+    assert not page.locator("#dialog").is_visible()
