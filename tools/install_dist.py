@@ -65,7 +65,7 @@ def _environment(folder: Path) -> str:
 
 def _print_size(folder: Path) -> None:
     sizes: dict[str, int] = {}
-    (packages,) = folder.glob("lib*/**/site-packages")
+    packages = next(folder.glob("[Ll]ib/**/site-packages"))  # lib64 is a link to lib
     for path in packages.rglob("*"):
         if path.is_file() and not path.is_symlink():
             name = path.relative_to(packages).parts[0]
