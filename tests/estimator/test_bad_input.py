@@ -91,7 +91,7 @@ WRONG_SAMPLES = [
     ),
     (IMAGES[:1], "Found array with 1 sample"),
     (IMAGES[:, :3, :3], "images must be at least 4 pixels wide and high, got \\(3, 3\\)"),
-    (np.zeros((30, 8, 8, 3)), "images must have 1 or 3 channels, got 8; move the channels first"),
+    (np.zeros((30, 8, 8, 4)), "images must have 1 or 3 channels, got 8; move the channels first"),
     (np.zeros((30, 2, 8, 8)), "images must have 1 or 3 channels, got 2; convert to gray or RGB"),
     (np.full((30, 8, 8), np.nan), "X contains NaN or infinity; remove or repair those images"),
     (IMAGES.astype(complex), "X must hold real numbers, got dtype complex128"),
