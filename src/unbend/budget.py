@@ -79,7 +79,7 @@ def seconds_allowed(budget: str | float, n: int) -> float:
     if not isinstance(budget, str):
         return float(budget)
     level = LEVELS[budget]
-    return min(level.most, level.seconds * max(1.0, n / 10_000) ** 0.6)
+    return min(level.most, level.seconds * float(max(1.0, n / 10_000) ** 0.6))
 
 
 @dataclass(frozen=True)
@@ -172,8 +172,8 @@ def _operations(shape: tuple[int, ...], config: NetworkConfig) -> float:
 
     def count(layer: nn.Module, inputs: Any, output: Tensor) -> None:
         nonlocal found
-        places = output[0].numel() / layer.weight.shape[0]  # type: ignore[operator, union-attr, index]
-        found += 2.0 * layer.weight.numel() * float(places)  # type: ignore[operator, union-attr]
+        places = output[0].numel() / layer.weight.shape[0]  # type: ignore[index]
+        found += 2.0 * layer.weight.numel() * float(places)  # type: ignore[operator]
 
     with torch.device("meta"):
         network = build_network(shape, config, 0)

@@ -138,7 +138,7 @@ def budget_of(given: dict[str, Any]) -> str | float:
     quick, budget = given.pop("quick"), given.pop("budget")
     if quick and budget not in ("normal", "quick"):
         raise click.UsageError(f"--quick and --budget {budget} contradict each other; give one")
-    return "quick" if quick else budget  # type: ignore[no-any-return]
+    return "quick" if quick else budget
 
 
 def encoder_option(default: str = "auto") -> Callable[[F], F]:

@@ -16,7 +16,7 @@ from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
 from unbend.explore.acts import NOISE, Rows
 from unbend.explore.looking import few
 from unbend.explore.material import Material
-from unbend.sources.decode import FORMATS
+from unbend.pixels.decode import FORMATS
 
 __all__ = ["Naming", "date_range", "top_words"]
 

@@ -13,8 +13,8 @@ from PIL import Image
 
 from unbend.report import Facts
 from unbend.runs import read_json
-from unbend.sources.decode import read_image
-from unbend.sources.folders import inside
+from unbend.pixels.decode import read_image
+from unbend.pixels.folders import inside
 
 __all__ = ["SIDES", "Pictures", "open_pictures"]
 
