@@ -1005,7 +1005,8 @@ def _rebuild(tensors: dict[str, Tensor], values: dict[str, Any], backbone: nn.Mo
     model._waiting, model.updates_ = tensors["update.waiting"], list(values["updates"])
     if model._waiting.shape[1:] != surroundings.references.shape[1:]:
         raise ValueError("the waiting samples do not fit the references")
-    added = surroundings.groups[surroundings.groups >= 0].unique().tolist()
+    groups = surroundings.groups
+    added = torch.unique(groups[groups >= 0]).tolist()  # type: ignore[no-untyped-call]
     if added != [*range(model.n_clusters_, model.n_clusters_ + len(added))]:
         raise ValueError("the clusters of updates are not numbered after those of the fit")
     model.n_clusters_ += len(added)

@@ -11,10 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from unbend.report import Facts
-from unbend.runs import read_json
 from unbend.pixels.decode import read_image
 from unbend.pixels.folders import inside
+from unbend.report import Facts
+from unbend.runs import read_json
 
 __all__ = ["SIDES", "Pictures", "open_pictures"]
 

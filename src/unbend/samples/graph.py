@@ -6,7 +6,7 @@ A and degrees D, its normalised adjacency is :math:`D^{-1/2} A D^{-1/2}`.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -69,7 +69,8 @@ def _leading(neighbors: Tensor, k: int, *, vectors: bool) -> _Pairs:
         (n, n), matvec=lambda v: adjacency @ v - 2 * (own @ (own.T @ v)), dtype=np.float64
     )
     start = np.random.default_rng(0).standard_normal(n)
-    found = eigsh(moved, k=k - count, which="LA", tol=_TOL, v0=start, return_eigenvectors=vectors)
+    find: Any = eigsh  # its stubs know the two kinds of results only for literal flags
+    found = find(moved, k=k - count, which="LA", tol=_TOL, v0=start, return_eigenvectors=vectors)
     values, rest = found if vectors else (found, np.empty((n, 0)))
     order = np.argsort(values)[::-1]
     rest = rest[:, order] if vectors else rest

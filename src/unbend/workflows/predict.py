@@ -140,9 +140,7 @@ def predict(
     if format == "imagefolder" and source.paths is None:
         raise ValueError("--format imagefolder is for image files; take csv or parquet")
     with _writer(out, format, source, copy) as write:
-        outliers = _label(
-            write, model, source, _name(input), probabilities, corrected, progress
-        )
+        outliers = _label(write, model, source, _name(input), probabilities, corrected, progress)
     listed = _list_broken(out, source)
     seconds = time.perf_counter() - start
     return PredictResult(

@@ -105,8 +105,8 @@ def read_unit(unit: Unit, size: int, columns: Sequence[str] | None = None) -> _R
     if unit.kind == "parquet":
         (name,) = unit.files
         table = open_table(root / name)
-        found = read_features(table, choose_columns(table, columns=columns))
-        X = check_input_array(found, f"{name!r}")
+        features = read_features(table, choose_columns(table, columns=columns))
+        X = check_input_array(features, f"{name!r}")
         return _Read([f"{name}:{row}" for row in range(len(X))], X)
     images = _of_tar(root / unit.files[0], size) if unit.kind == "tar" else _of_files(unit, size)
     names, pixels, broken = [], [], []
