@@ -31,9 +31,8 @@ _MOST = 60  # candidates without `max_clusters`
 _ETAS = np.exp(np.linspace(np.log(0.04), np.log(0.5), 12))
 _SHARP = 0.9  # λ_k of Γ at the η that belongs to k
 _SHORT_LIST = 8  # numbers whose clusters are looked at
-# A gap this large in the graph of the first space means separate parts, which stage 1 has not made;
-# it counts three times.
-_PARTS, _COUNTS = 0.8, 3.0
+# A gap this large in the graph of the first space means separate parts, which stage 1 has not made.
+_PARTS = 0.8
 _OPEN = 0.5  # of the greatest strength: such a number stays open
 _WEAK = 0.08  # below this strength nothing speaks for any number
 _PART = 0.2  # of a cluster: where two clusters have more of it than this, it is split
@@ -77,7 +76,7 @@ def choose_n_clusters(
     sample and on its halves. Their strength is multiplied by the mean adjusted Rand index between
     these clusters and by the share of the coding rate that they explain, ΔR / R. The strongest is
     chosen. Those with at least half of its strength stay open. Where the graph of the first space,
-    the samples, falls into k separate parts (a gap of at least 0.8), that k counts three times:
+    the samples, falls into k separate parts (a gap of at least 0.8), that k is chosen outright:
     stage 1 may split them further, but it did not make them.
 
     Parameters
@@ -176,14 +175,20 @@ class _Table:
     parts: NDArray[np.bool_]  # whether the samples fall into k separate parts
 
     def strength(self) -> NDArray[np.float64]:
-        """(gap + drop) · ln k, three times that for separate parts."""
+        """(gap + drop) · ln k."""
         found: NDArray[np.float64] = (self.gap + self.drop) * np.log(self.k)
-        return np.where(self.parts, _COUNTS, 1.0) * found
+        return found
+
+    def certain(self) -> int | None:
+        """The largest number of separate parts, if there are any."""
+        return int(self.k[self.parts].max()) if self.parts.any() else None
 
     def short_list(self) -> list[int]:
-        """The strongest k, the strongest first."""
+        """The strongest k, the strongest first; a certain k is among them."""
         order = np.argsort(-self.strength(), kind="stable")
-        return [int(self.k[i]) for i in order[:_SHORT_LIST]]
+        found = [int(self.k[i]) for i in order[:_SHORT_LIST]]
+        certain = self.certain()
+        return found if certain is None or certain in found else [certain, *found]
 
 
 class _Look(NamedTuple):
@@ -220,9 +225,14 @@ def decide(table: _Table, looked_at: dict[int, _Look]) -> ModelSelection:
         for k, look in looked_at.items()
     }
     ranked = sorted(looked_at, key=lambda k: (-strength[k], k))
+    certain = table.certain()
+    if certain is not None:
+        ranked = [certain, *(k for k in ranked if k != certain)]
     chosen, best = ranked[0], strength[ranked[0]]
-    is_open = [k for k in ranked if strength[k] >= _OPEN * best]
+    is_open = [k for k in ranked if k == chosen or _OPEN * best <= strength[k]]
     rows = [_describe(k, chosen, strength[k] / max(best, 1e-9), looked_at) for k in is_open[:3]]
+    if certain is not None:
+        rows[0]["text"] = f"{certain}: clear, the samples fall into {certain} separate parts"
     _warn(chosen, best, int(table.k[-1]))
     ks = table.k.tolist()
     return ModelSelection(
