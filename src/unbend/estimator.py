@@ -35,7 +35,6 @@ from unbend.encoding import (
     open_cache,
     restore_encoder,
 )
-from unbend.forms import as_samples, is_text_array, pick_columns
 from unbend.functional import coding_rate
 from unbend.hub import download_model, model_card, upload_model
 from unbend.hub.card import run_facts
@@ -53,7 +52,6 @@ from unbend.parameters import (
 from unbend.progress import Callback, Progress, Tick, console_progress, silent
 from unbend.runs import read_model, write_model
 from unbend.samples import NeighborChoice, Scaling, ViewSampler, check_samples, prepare
-from unbend.tables import is_table
 from unbend.texts import TextEncoder, load_text_encoder, restore_text_encoder
 from unbend.threads import use_threads
 from unbend.training import Checkpoints
@@ -368,6 +366,10 @@ class MLC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseE
 
     def _read(self, X: Any, *, fitting: bool) -> Any:
         """Samples of any form as an array, a table of features, or texts."""
+        # Pillow takes time to import.
+        from unbend.forms import as_samples, pick_columns
+        from unbend.tables import is_table
+
         if fitting:
             self._encoder: Encoder | None = None
             self._encoder_record: dict[str, Any] | None = None
@@ -409,6 +411,8 @@ class MLC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseE
 
     def _has_texts(self, X: Any, *, fitting: bool) -> bool:
         """Whether samples are texts; raise if the model was fitted on others."""
+        from unbend.forms import is_text_array
+
         texts = is_text_array(X)
         if fitting:
             self._text, self._text_state = None, None
@@ -591,7 +595,8 @@ class MLC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseE
 
         See :class:`unbend.labels.Surroundings`. Compare with ``outlier_threshold_``.
         """
-        return self._surroundings.score(self._scaled(X)[0])
+        samples, _ = self._scaled(X)
+        return self._surroundings.score(samples)
 
     def assess(self, X: Any) -> Assessment:
         """Labels, probabilities, outlier scores and features of samples in one pass."""

@@ -52,7 +52,9 @@ def assert_equal(path, model, X):
         p, label, score = run(path, part)
         said = model.assess(part)
         np.testing.assert_allclose(p, said.probabilities, rtol=0, atol=1e-5)
-        np.testing.assert_allclose(score, said.outlier_score, rtol=0, atol=1e-5)
+        gap = np.abs(score - said.outlier_score)
+        assert np.quantile(gap, 0.99) < 1e-5  # neighbours at the same distance may be swapped
+        assert gap.max() < 0.01
         sure = np.diff(np.sort(said.probabilities, axis=1)[:, -2:], axis=1)[:, 0] > 1e-4
         np.testing.assert_array_equal(label[sure], said.labels[sure])
         assert label.dtype == np.int64

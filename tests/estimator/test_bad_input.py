@@ -29,7 +29,7 @@ WRONG_PARAMETERS = [
     ({"dim": 0}, "`dim` of MLC must be an integer from 1 to 65536, got 0; try 64"),
     ({"backbone": "vgg"}, "`backbone` of MLC must be one of auto, resnet18, .* got 'vgg'"),
     ({"backbone": "convnet"}, "backbone 'convnet' needs images .* got vectors of width 4"),
-    ({"n_views": 0}, "`n_views` of MLC must be an integer >= 1, got 0; try 2"),
+    ({"n_views": 0}, "`n_views` of MLC must be an integer from 1 to 1000, got 0; try 2"),
     ({"n_views": 1}, "stage 1 compares views of a sample and needs n_views >= 2, got 1"),
     ({"n_neighbors": -1}, "`n_neighbors` of MLC must be an integer >= 0, got -1"),
     (

@@ -187,8 +187,10 @@ def test_vectors_do_not_go_through_an_encoder(data):
     model = MLC(3, encoder=colours, **SHORT).fit(data[0])
     with pytest.raises(ValueError, match="an encoder needs images"):
         model.predict(np.zeros((20, 6)))
-    with pytest.raises(ValueError, match="1 or 3 channels, got 10"):
-        model.predict(data[0].transpose(0, 2, 3, 1))
+    with pytest.raises(ValueError, match="1 or 3 channels"):
+        model.predict(np.zeros((4, 2, 10, 10), dtype=np.uint8))
+    last = model.predict(data[0].transpose(0, 2, 3, 1))  # channels last are recognised
+    np.testing.assert_array_equal(last, model.predict(data[0]))
 
 
 def test_the_estimator_can_be_cloned(data):

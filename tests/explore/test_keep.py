@@ -186,7 +186,8 @@ def test_a_run_with_corrections_is_not_overwritten(run, digits):
     from unbend.runs import RunDirectory
 
     _, _, labels, _ = digits
-    manifest = {"files": {p.name: "" for p in run.iterdir() if p.name != "manifest.json"}}
+    manifest = {"program": "unbend"}
+    manifest |= {"files": {p.name: "" for p in run.iterdir() if p.name != "manifest.json"}}
     (run / "manifest.json").write_text(json.dumps(manifest))
     correct(run, labels, {"act": "rename", "group": 0, "name": "cats"})
     with pytest.raises(ValueError, match="holds corrections"):

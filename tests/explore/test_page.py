@@ -240,6 +240,7 @@ def test_accessible(visit, serve, run, scheme):
     page.wait_for_selector(".part")
     assert serious_issues(page) == []
     page.keyboard.press("Escape")
+    page.wait_for_selector(".part", state="hidden")  # keys go to the dialog while it is open
     page.keyboard.press("3")
     page.wait_for_selector(".verdicts")
     page.locator("#gallery [data-i='0']").click()

@@ -7,9 +7,11 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn.functional import normalize
 
 from unbend.deploy.resize import Resize
 from unbend.estimator import MLC
+from unbend.labels.surroundings import NEAREST
 from unbend.networks import Encoder
 from unbend.networks.encoders.preprocess import Preprocessing
 
@@ -38,19 +40,22 @@ class Pipeline(nn.Module):
         # As in `Network.encode`: vectors in float64, images in the network's own precision.
         self.network = network if self.is_image else network.double()
         self.labels = _Labels(model)
+        self.loneliness = _Loneliness(model)
+        # Where outliers are labelled, those above the threshold get -1.
+        self.threshold = model.outlier_threshold_ if model.outliers == "label" else None
 
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         if self.embed is not None:
             x = self.embed(x)
         x = x if x.is_floating_point() else x.float()
         x = ((x - self.offset) / self.scale).float()
-        Z, C = self.network(x if self.is_image else x.double())
-        probabilities = self.labels.probabilities(C)
-        return (
-            probabilities.float(),
-            probabilities.argmax(1),
-            self.labels.outlier_score(Z).float(),
-        )
+        _, C = self.network(x if self.is_image else x.double())
+        probabilities = self.labels(C)
+        label = probabilities.argmax(1)
+        score = self.loneliness(x.flatten(1))
+        if self.threshold is not None:
+            label = torch.where(score > self.threshold, torch.full_like(label, -1), label)
+        return probabilities.float(), label, score.float()
 
 
 class _Embedding(nn.Module):
@@ -90,7 +95,6 @@ class _Labels(nn.Module):
     codes: Tensor
     offset: Tensor
     members: Tensor
-    whitening: Tensor
 
     def __init__(self, model: MLC) -> None:
         super().__init__()
@@ -98,19 +102,60 @@ class _Labels(nn.Module):
         own = labels.representatives
         dtype = model._network.mean.dtype if model._scaling.is_image else torch.float64
         members = torch.nn.functional.one_hot(own.labels.cpu(), own.n_clusters)
-        self.eta, self.absolute = own.eta, own.absolute
+        self.eta, self.absolute, self.temperature = own.eta, own.absolute, labels.temperature
         self.register_buffer("codes", own.codes.cpu().to(dtype))
         self.register_buffer("offset", (own.potential.cpu().to(dtype) / own.eta))
         self.register_buffer("members", members.to(dtype))
-        self.register_buffer("whitening", labels.subspaces.whitening().to(dtype))
 
-    def probabilities(self, C: Tensor) -> Tensor:
+    def forward(self, C: Tensor) -> Tensor:
         S = C @ self.codes.T
         S = S.abs() if self.absolute else S
         p = (S / self.eta + self.offset).softmax(1) @ self.members
-        return p / p.sum(1, keepdim=True)
+        if self.temperature == 1.0:
+            return p / p.sum(1, keepdim=True)
+        # As in unbend.labels.confidence: p^(1/T), normalised.
+        tiny = torch.finfo(torch.float32).tiny if p.dtype == torch.float32 else 1e-300
+        return (p.clamp_min(tiny).log() / self.temperature).softmax(1)
 
-    def outlier_score(self, Z: Tensor) -> Tensor:
-        k, d, _ = self.whitening.shape
-        cost = (Z @ self.whitening.reshape(k * d, d).T).reshape(-1, k, d).square().sum(2)
-        return cost.amin(1).clamp(max=1.0)
+
+class _Loneliness(nn.Module):
+    """:meth:`~unbend.labels.Surroundings.score` for a batch."""
+
+    mean: Tensor
+    scale: Tensor
+    references: Tensor
+    reach: Tensor
+
+    def __init__(self, model: MLC) -> None:
+        super().__init__()
+        around = model._surroundings
+        self.kind = around.kind
+        m = len(around.references)
+        self.count = min(max(1, min(NEAREST, m - 1)) + 1, m)
+        self.floor = 1e-3 * float(around.reach.median()) + 1e-9
+        for name in ("mean", "scale"):
+            self.register_buffer(name, getattr(around, name).cpu().float())
+        for name in ("references", "reach"):
+            self.register_buffer(name, getattr(around, name).cpu().double())
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = (x - self.mean) * self.scale
+        x = x if self.kind == "distance" else normalize(x, dim=1)
+        x = x.double()
+        products = x @ self.references.T
+        if self.kind == "line":
+            squares = 2 - 2 * products.abs()
+        else:
+            own = x.square().sum(1, keepdim=True)
+            squares = own + self.references.square().sum(1) - 2 * products
+        near, index = squares.topk(self.count, largest=False)
+        distance, reach = near.clamp_min(0).sqrt(), self.reach[index]
+        if self.count > 1:  # a reference in the very place of a sample is the sample itself
+            same = (distance[:, :1] <= 1e-3 * distance[:, -1:] + 1e-6).to(x)
+            keep = torch.cat([1 - same, torch.ones_like(distance[:, 2:]), same], dim=1)
+            distance = (distance * keep).sum(1) / (self.count - 1)
+            reach = (reach * keep).sum(1) / (self.count - 1)
+        else:
+            distance, reach = distance[:, 0], reach[:, 0]
+        ratio = (distance + self.floor) / (reach + self.floor)
+        return ratio / (1 + ratio)

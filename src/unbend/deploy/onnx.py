@@ -110,6 +110,13 @@ def export_onnx(
     path = Path(path)
     if path.suffix != ".onnx":
         raise ValueError(f"an ONNX file must end in .onnx, got {str(path)!r}; rename it")
+    if model._text_state is not None:
+        raise ValueError("a model of texts cannot be an ONNX graph; export a model of vectors")
+    if model.n_clusters_ != model._label_model.n_clusters:
+        raise ValueError(
+            "an ONNX graph holds the clusters of fit, and this model was updated with new ones; "
+            "export it before `update`, or fit again"
+        )
     _check_installed()
     encoder = _encoder_of(model)
     shape, dtype = _input_of(model, encoder, image_size)

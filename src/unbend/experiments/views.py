@@ -265,7 +265,7 @@ class _InTurn(ViewSampler):
 
     def __init__(self, first: ViewSampler, second: ViewSampler) -> None:
         self.samples, self.config, self.generator = first.samples, first.config, first.generator
-        self.neighbors = first.neighbors
+        self.graph, self.neighbors = first.graph, first.neighbors
         self.now, self.later = first, second
 
     def __call__(self, index: Tensor) -> Tensor:

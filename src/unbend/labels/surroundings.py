@@ -22,10 +22,10 @@ from torch.nn.functional import normalize
 from unbend.labels.kernel import row_blocks
 from unbend.labels.model import OUTLIER_QUANTILES
 
-__all__ = ["Surroundings", "reference_rows", "survey"]
+__all__ = ["NEAREST", "Surroundings", "reference_rows", "survey"]
 
 _REFERENCES = 4000  # samples that are kept; the distances of the others are measured to them
-_NEAREST = 10
+NEAREST = 10  # references that a sample is compared with
 
 
 def reference_rows(n: int, seed: int = 0) -> Tensor:
@@ -119,7 +119,7 @@ class Surroundings:
         X = (X - self.mean) * self.scale
         return X if self.kind == "distance" else normalize(X, dim=1)
 
-    def nearest(self, placed: Tensor, count: int = _NEAREST) -> tuple[Tensor, Tensor]:
+    def nearest(self, placed: Tensor, count: int = NEAREST) -> tuple[Tensor, Tensor]:
         """Distances to the nearest references and their positions, (n, count) each.
 
         One reference in the very place of a sample is taken for the sample itself and left out.
@@ -128,12 +128,12 @@ class Surroundings:
         count = max(1, min(count, m - 1))
         distance = placed.new_empty(len(placed), min(count + 1, m))
         index = torch.empty(distance.shape, dtype=torch.long)
-        lengths = self.references.square().sum(1)
+        lengths = self.references.double().square().sum(1)
         for rows in row_blocks(len(placed), m):
             near, index[rows] = self._squares(placed[rows], lengths).topk(
                 distance.shape[1], largest=False
             )
-            distance[rows] = near.clamp_min(0).sqrt()
+            distance[rows] = near.clamp_min(0).sqrt().to(distance)
         if distance.shape[1] == 1:
             return distance, index
         same = distance[:, 0] <= 1e-3 * distance[:, -1] + 1e-6
@@ -156,7 +156,7 @@ class Surroundings:
         ratio = (distance.mean(1) + floor) / (self.reach[index].mean(1) + floor)
         return (ratio / (1 + ratio)).double().numpy()
 
-    def votes(self, samples: Tensor, labels: Tensor, k: int, count: int = _NEAREST) -> Tensor:
+    def votes(self, samples: Tensor, labels: Tensor, k: int, count: int = NEAREST) -> Tensor:
         """Shares (n, k) of the clusters among the nearest references, whose clusters are given."""
         index = self.nearest(self.place(samples), count)[1]
         share: Tensor = torch.nn.functional.one_hot(labels[index], k).double().mean(1)
@@ -165,17 +165,19 @@ class Surroundings:
     def distances(self, placed: Tensor) -> NDArray[np.float64]:
         """Distances (n, n) between placed rows."""
         among = replace(self, references=placed)
-        squares = among._squares(placed, placed.square().sum(1))
+        squares = among._squares(placed, placed.double().square().sum(1))
         found: NDArray[np.float64] = squares.clamp_min(0).sqrt().double().numpy()
         found = (found + found.T) / 2
         np.fill_diagonal(found, 0)
         return found
 
     def _squares(self, placed: Tensor, lengths: Tensor) -> Tensor:
+        # In float32 the difference of large squares would hide a copy of a reference.
+        placed, references = placed.double(), self.references.double()
         if self.kind == "line":
-            return 2 - 2 * (placed @ self.references.T).abs()
+            return 2 - 2 * (placed @ references.T).abs()
         own = placed.square().sum(1, keepdim=True)
-        return torch.addmm(lengths, placed, self.references.T, alpha=-2) + own
+        return torch.addmm(lengths, placed, references.T, alpha=-2) + own
 
     def state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
         """Tensors and values that :meth:`from_state` reads."""
