@@ -1011,7 +1011,7 @@ def _rebuild(tensors: dict[str, Tensor], values: dict[str, Any], backbone: nn.Mo
     if model._waiting.shape[1:] != surroundings.references.shape[1:]:
         raise ValueError("the waiting samples do not fit the references")
     groups = surroundings.groups
-    added = torch.unique(groups[groups >= 0]).tolist()  # type: ignore[no-untyped-call]
+    added = torch.unique(groups[groups >= 0]).tolist()
     if added != [*range(model.n_clusters_, model.n_clusters_ + len(added))]:
         raise ValueError("the clusters of updates are not numbered after those of the fit")
     model.n_clusters_ += len(added)
