@@ -84,8 +84,9 @@ def test_one_cluster():
 
 
 def test_unknown_number_of_clusters():
-    """The number is chosen after stage 1, η is calibrated to it, and no cluster mixes two blobs."""
+    """Separate parts are counted, and η is calibrated to their number."""
     model = MLC(random_state=0).fit(X)
+    assert model.n_clusters_ == 4
     assert homogeneity_score(Y, model.labels_) == pytest.approx(1)
     assert model.model_selection_ is not None
     assert model.n_clusters_ == model.model_selection_.chosen
