@@ -12,6 +12,7 @@ from tests.generators.subspaces import union_of_subspaces
 from unbend.exceptions import UnbendWarning
 from unbend.functional import coding_rate
 from unbend.labels import Codes, LabelModel, choose_labelling
+from unbend.labels.embedding import Settings, embed_codes
 from unbend.labels.subspaces import rate_reduction_of
 from unbend.samples import nearest_neighbors
 
@@ -119,6 +120,23 @@ def test_the_score_is_the_share_of_the_rate_that_labels_explain():
     parts = sum((labels == q).double().mean() * coding_rate(Z[labels == q], 0.3) for q in range(4))
     expected = float((whole - parts) / whole)
     assert model.candidates[0]["explained"] == pytest.approx(expected, abs=1e-4)
+
+
+@pytest.mark.parametrize("method", ["dense", "landmarks"])
+def test_labels_of_all_samples_become_representatives_on_either_path(method):
+    """Labels that the codes agree with come back for every sample, also for a small cluster."""
+    y = torch.arange(3000) % 30 % 5  # six in thirty of each
+    y[y == 4] = torch.where(torch.arange(600) < 30, 4, 3)
+    noise = torch.randn(3000, 16, generator=torch.Generator().manual_seed(0))
+    C = torch.nn.functional.normalize(torch.eye(16)[y] + 0.1 * noise, dim=1)
+    settings = Settings(0.1, 0.1, False, 1e-4, 0, None)
+    reps, labels = embed_codes(method, C, 5, settings).represent_samples(y, 5)
+    assert labels is y
+    assert len(reps.codes) < 3000
+    torch.testing.assert_close(reps.classify(C)[0], y)
+    shares = reps.probabilities(C)
+    mean = torch.cat([p for _, p in shares]).mean(0)  # Γ is doubly stochastic
+    torch.testing.assert_close(mean, torch.bincount(y) / 3000, atol=0.01, rtol=0)
 
 
 @pytest.mark.parametrize("method", ["dense", "blocks", "landmarks"])

@@ -43,7 +43,7 @@ _EPS_SQ = 0.3
 _LEAD = 1.005
 _TINY = 0.02  # of the mean size: a smaller cluster is a splinter
 _SCORED_ROWS = 20_000  # a random sample that measures the rate reduction
-_KMEANS_ROWS = 20_000  # a random sample that places the centres
+_KMEANS_ROWS = 10_000  # a random sample that places the centres
 _STARTS = 12  # of k-means
 _MANY = 50  # clusters above which blocks are not counted and joined: it takes twice k eigenvectors
 
@@ -96,8 +96,7 @@ def choose_labelling(
     samples : Tensor of shape (n, p), optional
         The vectors themselves, which then measure the rate reduction.
     neighbors : Tensor of shape (n, m), optional
-        Neighbours of each sample, for a labelling by spectral clustering of their graph. Not used
-        with landmarks, which are not samples.
+        Neighbours of each sample, for a labelling by spectral clustering of their graph.
     eps_sq : float
         ε² of the merge tree and the outlier score.
     method : {"auto", "dense", "blocks", "landmarks"}
@@ -224,10 +223,8 @@ def _kmeans(C: Tensor, judge: Tensor, embedding: Embedding, k: int, seed: int) -
 
 def _graph_cut(neighbors: Tensor, embedding: Embedding, k: int) -> Cut | None:
     """Spectral clustering of the neighbours; None if their graph has more than k components."""
-    if len(embedding.nodes) != len(neighbors):
-        return None  # landmarks
     vectors = graph_embedding(neighbors, k)
     if vectors is None:
         return None
     labels = assign(vectors.to(embedding.vectors), k)
-    return Cut(embedding, *embedding.represent(labels, k), k)
+    return Cut(embedding, *embedding.represent_samples(labels, k), k)

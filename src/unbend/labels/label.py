@@ -85,8 +85,8 @@ def label_codes(
         ``"dense"`` stores Γ; exact, for up to about 10,000 samples. ``"blocks"`` recomputes Γ
         from C at every product; exact, memory O(n (d + k)), time O(n²). ``"landmarks"``
         clusters representatives; time and memory are linear in n. ``"auto"`` uses the first up
-        to 10,000 samples, the second up to 20,000, the third above, and for many clusters: from
-        a million samples times clusters.
+        to 10,000 samples and the third above, and for many clusters: from a million samples
+        times clusters.
     seed : int
         Seed of everything random; no global random state is used.
     min_clusters, max_clusters : int, optional
