@@ -101,7 +101,7 @@ def test_too_little_memory_gives_a_one_line_error(unbend, vectors, quick, monkey
         raise error
 
     np.save("x.npy", vectors)
-    monkeypatch.setattr("unbend.estimator.solve", full)
+    monkeypatch.setattr("unbend.estimator.mlc.solve", full)
     done = unbend("cluster", "x.npy", "-k", 4, "-q", *quick)
     assert line(done).startswith("unbend: not enough memory; train on fewer samples")
 

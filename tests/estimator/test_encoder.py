@@ -142,7 +142,7 @@ def test_a_saved_model_finds_its_encoder_again(data, tmp_path):
     model = MLC(3, encoder=load_encoder("lite0", resolution=32), **SHORT).fit(X)
     model.save(tmp_path / "m")
     again = load(tmp_path / "m")
-    assert again._encoder is None  # not before images come
+    assert again._reader.encoder is None  # not before images come
     np.testing.assert_array_equal(again.predict(X), model.labels_)
     other = load(tmp_path / "m", encoder=nn.Flatten())
     with pytest.raises(ValueError, match="but the model was fitted with 'lite0'") as error:

@@ -247,7 +247,7 @@ def test_a_failed_or_interrupted_refit_leaves_the_model_as_it_was(monkeypatch):
     def interrupted(*args, **kwargs):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("unbend.estimator.solve", interrupted)
+    monkeypatch.setattr("unbend.estimator.mlc.solve", interrupted)
     with pytest.raises(KeyboardInterrupt):
         model.fit(X)
     np.testing.assert_array_equal(model.predict_proba(DIGITS[:60]), before)

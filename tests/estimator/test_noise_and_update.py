@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+
 import numpy as np
 import pytest
 
@@ -41,6 +43,14 @@ def test_outliers_get_minus_one_where_asked(fitted: MLC) -> None:
     np.testing.assert_array_equal(plain.labels_[~noise], fitted.labels_[~noise])
     assert plain.labels_.min() == 0  # off by default
     assert plain.predict(STRAY).min() >= 0
+
+
+def test_summary_and_card_count_outliers_in_no_cluster(fitted: MLC, capsys) -> None:
+    model = copy.copy(fitted)
+    model.labels_ = np.where(np.arange(len(X)) < 5, -1, Y)
+    model.summary()
+    assert "sizes: 55, 60, 60\n" in capsys.readouterr().out
+    assert "3 clusters of 175 samples" in model._repr_html_()
 
 
 def test_noise_survives_saving(fitted: MLC, tmp_path) -> None:

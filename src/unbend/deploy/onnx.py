@@ -8,7 +8,7 @@ import time
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -110,7 +110,7 @@ def export_onnx(
     path = Path(path)
     if path.suffix != ".onnx":
         raise ValueError(f"an ONNX file must end in .onnx, got {str(path)!r}; rename it")
-    if model._text_state is not None:
+    if model._reader.is_of_texts:
         raise ValueError("a model of texts cannot be an ONNX graph; export a model of vectors")
     if model.n_clusters_ != model._label_model.n_clusters:
         raise ValueError(
@@ -144,11 +144,11 @@ def _check_installed() -> None:
 
 def _encoder_of(model: MLC) -> Encoder | None:
     """The model's encoder, on the CPU in 32 bits."""
-    if model._encoder_record is None:
+    if model._reader.record is None:
         return None
-    encoder = model._encoder
+    encoder = model._reader.encoder
     if encoder is None or encoder.device.type != "cpu" or encoder.precision != "32":
-        return restore_encoder(model._encoder_record, model.encoder, "cpu")
+        return restore_encoder(model._reader.record, model.encoder, "cpu")
     return encoder
 
 
@@ -209,7 +209,7 @@ def _annotate(graph: ModelProto, model: MLC) -> bytes:
         "unbend": __version__,
         "n_clusters": str(model.n_clusters_),
         "outlier_threshold": repr(float(model.outlier_threshold_)),
-        "encoder": str((model._encoder_record or {}).get("name", "")),
+        "encoder": str((model._reader.record or {}).get("name", "")),
     }
     for key, value in facts.items():
         graph.metadata_props.add(key=key, value=value)
@@ -229,7 +229,7 @@ def _compare(
     """Largest difference to the model, and samples per second; raise if it is too large."""
     session = _session(content)
     model = copy.copy(model)  # random images have no place in the cache
-    model._encoder, model.cache_dir = encoder, None
+    model._reader, model.cache_dir = replace(model._reader, encoder=encoder), None
     worst = 0.0
     for n in _TRIALS:
         X = _samples(n, shape, dtype, model)

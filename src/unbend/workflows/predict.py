@@ -153,7 +153,7 @@ def load_run(run: str | Path, encoder: str | None = None) -> MLC:
     run = Path(run)
     check_run(run, "model")
     model = load(run, encoder=encoder)
-    if encoder is not None and model._encoder_record is None and model._text_state is None:
+    if encoder is not None and model._reader.encoder_name is None:
         raise ValueError(f"the run {str(run)!r} was made without an encoder; leave --encoder out")
     return model
 
@@ -170,7 +170,7 @@ def _reading(model: MLC, input: Any, id: str | None) -> dict[str, Any]:
         found["id"] = known["id"]
     if known.get("columns"):
         found["columns"] = known["columns"]
-    if model._text_state is not None:
+    if model._reader.is_of_texts:
         found["text"] = known.get("text") or _text_column(columns, input)
     return found
 

@@ -191,6 +191,6 @@ def _manifest(
 
 
 def _encoder(model: MLC, encoder: Encoder | None) -> dict[str, Any] | None:
-    if model._text_state is not None:
-        return {"name": model._text_state[1]["name"]}
+    if model._reader.is_of_texts:
+        return {"name": model._reader.encoder_name}
     return None if encoder is None else encoder.describe()
