@@ -28,7 +28,7 @@ from torch import Tensor
 from benchmarks.harness import Target, write_json
 from unbend.config import PRESETS, PretrainConfig
 from unbend.networks import Network, build_network
-from unbend.pretrain.method import Follower, Method
+from unbend.pretrain.method import Follower, Stage1Method
 from unbend.pretrain.registry import METHODS, build_method, fit_to_data
 from unbend.samples import ViewSampler
 
@@ -72,7 +72,7 @@ class Clock:
 class Contestant:
     """A method with all that one of its steps needs."""
 
-    method: Method
+    method: Stage1Method
     views: ViewSampler
     optimizer: torch.optim.Optimizer
     clock: Clock = field(default_factory=Clock)

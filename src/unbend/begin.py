@@ -12,9 +12,9 @@ from torch import Tensor, nn
 
 from unbend.config import Config, costs
 from unbend.disk import hash_array
+from unbend.disk.tensors import hash_tensors
 from unbend.knobs import RIDGE
 from unbend.networks import Network, build_network
-from unbend.networks.encoders.encoder import fingerprint_of
 from unbend.progress import Callback, Progress, silent
 from unbend.samples import NeighborChoice, ViewSampler, choose_metric, whitening_basis
 from unbend.training import Checkpoints, Record, Tools, agree, synchronize
@@ -135,7 +135,7 @@ def begin(
             "samples": hash_array(samples),
         }
         if backbone is not None:
-            identity["backbone"] = fingerprint_of(backbone.state_dict())
+            identity["backbone"] = hash_tensors(backbone.state_dict())
         record = Record(checkpoints, identity)
     trained: Any = fabric.setup_module(network)
     trained.mark_forward_method("features")

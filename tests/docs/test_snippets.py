@@ -21,6 +21,15 @@ def test_snippet_runs(code, tmp_path, monkeypatch):
     exec(compile(code, "<snippet>", "exec"), {"__name__": "snippet"})
 
 
+@pytest.mark.parametrize("hook", ["backbone=", "views=", "objective=", "callbacks="])
+def test_a_hook_has_an_example_of_under_20_lines(hook):
+    """Blank lines aside; test_snippet_runs executes them."""
+    page = (ROOT / "docs" / "research.md").read_text()
+    examples = [e for e in re.findall(r"```python\n(.*?)```", page, re.DOTALL) if hook in e]
+    assert examples
+    assert min(sum(bool(line.strip()) for line in e.splitlines()) for e in examples) < 20
+
+
 def test_links_between_pages_lead_somewhere():
     """Relative links and pictures exist."""
     for page in PAGES:

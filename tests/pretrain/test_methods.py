@@ -20,7 +20,7 @@ from torch.nn.functional import normalize
 from unbend.config import NetworkConfig, PretrainConfig, ViewConfig
 from unbend.networks import build_network
 from unbend.pretrain import methods
-from unbend.pretrain.method import Method
+from unbend.pretrain.method import Stage1Method
 from unbend.pretrain.methods.byol import BYOLConfig, ema_at
 from unbend.pretrain.methods.moco import MoCoConfig
 from unbend.pretrain.methods.simclr import SimCLRConfig
@@ -39,7 +39,7 @@ CONFIG = PretrainConfig(
 )
 
 
-def build(name: str, seed: int = 0, total: int = 10, shape: tuple[int, ...] = (5,)) -> Method:
+def build(name: str, seed: int = 0, total: int = 10, shape: tuple[int, ...] = (5,)) -> Stage1Method:
     network = build_network(shape, NetworkConfig(width=8, dim=4, head_width=8), seed).double()
     network.normalize_like(torch.randn(40, *shape, generator=torch.Generator().manual_seed(9)))
     network = network.double()
@@ -52,7 +52,7 @@ def views(n: int = 7, n_views: int = 2, shape: tuple[int, ...] = (5,)) -> list[t
     return list(X)
 
 
-def step(method: Method, number: int, X: list[torch.Tensor], lr: float = 0.1) -> None:
+def step(method: Stage1Method, number: int, X: list[torch.Tensor], lr: float = 0.1) -> None:
     """One plain step of gradient descent, as the trainer takes it."""
     method.zero_grad()
     method(X).loss.backward()
@@ -63,7 +63,7 @@ def step(method: Method, number: int, X: list[torch.Tensor], lr: float = 0.1) ->
     method.after_step(number)
 
 
-def outputs(method: Method, X: list[torch.Tensor]) -> list[torch.Tensor]:
+def outputs(method: Stage1Method, X: list[torch.Tensor]) -> list[torch.Tensor]:
     """The projector's output, of a copy: batch statistics move in a forward pass."""
     method = copy.deepcopy(method)
     with torch.no_grad():

@@ -17,10 +17,11 @@ import pytest
 from PIL import Image
 from sklearn.datasets import load_digits
 
+from unbend.disk import hash_file
 from unbend.progress import Tick
 from unbend.sources import NAMED_SETS, NamedSet, load_named
 from unbend.sources.named import cifar, idx, stl10, tinyimagenet
-from unbend.sources.named.archives import Archive, DataStore, md5
+from unbend.sources.named.archives import Archive, DataStore
 from unbend.sources.named.cifar import halve_odd_classes
 from unbend.sources.named.idx import read_idx
 
@@ -379,7 +380,7 @@ def test_downloads_arrive_whole_and_checked(tmp_path, server):
     url, root = server
     ticks: list[Tick] = []
     store = DataStore(tmp_path / "data", progress=ticks.append)
-    good = Archive("set.bin", f"{url}/set.bin", md5(root / "set.bin"))
+    good = Archive("set.bin", f"{url}/set.bin", hash_file(root / "set.bin", "md5"))
     path = store.fetch(good)
     assert path.read_bytes() == (root / "set.bin").read_bytes()
     assert (ticks[-1].done, ticks[-1].total) == (300_000, 300_000)

@@ -121,10 +121,10 @@ def _in_words(error: Exception) -> str:
 
 def _is_lost_process(error: Exception) -> bool:
     """Whether gloo or NCCL, of several processes under torchrun, no longer reaches one of them."""
-    from unbend.workflows.processes import n_processes
+    from unbend.workflows.processes import n_launched
 
     signs = ("closed by peer", "reset by peer", "Broken pipe", "Timed out waiting", "NCCL", "gloo")
-    return n_processes() > 1 and any(sign in str(error) for sign in signs)
+    return n_launched() > 1 and any(sign in str(error) for sign in signs)
 
 
 def _open_streams() -> None:

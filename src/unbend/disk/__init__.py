@@ -2,7 +2,14 @@
 
 from unbend.disk.cache import Cache
 from unbend.disk.files import atomic_directory, atomic_open, atomic_write, to_json
-from unbend.disk.hashes import hash_array, hash_file, hash_samples, hash_values
+from unbend.disk.hashes import (
+    hash_array,
+    hash_bytes,
+    hash_file,
+    hash_lines,
+    hash_samples,
+    hash_values,
+)
 from unbend.disk.locks import Locked, locked
 from unbend.disk.memory_maps import check_whole, forget_pages
 from unbend.disk.places import default_cache_dir, default_data_dir
@@ -18,7 +25,9 @@ __all__ = [
     "default_data_dir",
     "forget_pages",
     "hash_array",
+    "hash_bytes",
     "hash_file",
+    "hash_lines",
     "hash_samples",
     "hash_values",
     "locked",

@@ -23,6 +23,7 @@ __all__ = [
     "atomic_open",
     "atomic_write",
     "is_leftover",
+    "move_files",
     "remove",
     "remove_leftovers",
     "to_json",
@@ -118,6 +119,12 @@ def remove_leftovers(folder: Path, prefix: str = "") -> None:
     for path in folder.iterdir() if folder.is_dir() else ():
         if is_leftover(path.name) and path.name.startswith(f".{prefix}"):
             remove(path)
+
+
+def move_files(source: Path, target: Path, *, last: str) -> None:
+    """Move all that is in a directory to another one; ``last`` names what is moved last."""
+    for path in sorted(source.iterdir(), key=lambda p: p.name == last):
+        os.replace(path, target / path.name)
 
 
 def remove(path: Path) -> None:

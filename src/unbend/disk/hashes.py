@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +13,17 @@ from numpy.typing import NDArray
 
 from unbend.disk.memory_maps import check_whole, forget_pages
 
-__all__ = ["hash_array", "hash_file", "hash_samples", "hash_values"]
+__all__ = [
+    "hash_array",
+    "hash_bytes",
+    "hash_file",
+    "hash_lines",
+    "hash_samples",
+    "hash_values",
+]
 
 _BYTES = 16  # a collision among a million entries has probability 1e-27
-_CHUNK = 1 << 20  # numbers hashed at a time
+_CHUNK = 1 << 20  # numbers or bytes hashed at a time
 
 
 def hash_array(X: Any) -> str:
@@ -58,10 +66,31 @@ def hash_values(*values: Any) -> str:
     return hashlib.blake2b(text.encode(), digest_size=_BYTES).hexdigest()
 
 
-def hash_file(path: str | Path) -> str:
-    """SHA-256 of the bytes of a file, as ``sha256sum`` prints it."""
-    digest = hashlib.sha256()
+def hash_bytes(content: bytes, algorithm: str = "sha256") -> str:
+    """Hash of bytes by a named algorithm, as ``sha256sum`` prints it.
+
+    >>> hash_bytes(b"", "md5")
+    'd41d8cd98f00b204e9800998ecf8427e'
+    """
+    return hashlib.new(algorithm, content, usedforsecurity=False).hexdigest()
+
+
+def hash_file(path: str | Path, algorithm: str = "sha256") -> str:
+    """Hash of the bytes of a file, as ``sha256sum`` prints it."""
+    digest = hashlib.new(algorithm, usedforsecurity=False)
     with open(path, "rb") as file:
-        while block := file.read(1 << 20):
+        while block := file.read(_CHUNK):
             digest.update(block)
+    return digest.hexdigest()
+
+
+def hash_lines(lines: Iterable[str]) -> str:
+    """SHA-256 of many strings, in order.
+
+    >>> hash_lines(["ab", "c"]) == hash_lines(["a", "bc"])
+    False
+    """
+    digest = hashlib.sha256()
+    for line in lines:
+        digest.update(line.encode(errors="backslashreplace") + b"\n")
     return digest.hexdigest()

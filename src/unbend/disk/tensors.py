@@ -1,14 +1,17 @@
-"""Read weights from safetensors files and check their values."""
+"""Weights: read them from safetensors files, check their values, and hash them."""
 
 from __future__ import annotations
 
+import hashlib
+from collections.abc import Mapping
 from pathlib import Path
 
+import torch
 from safetensors import SafetensorError
 from safetensors.torch import load
 from torch import Tensor
 
-__all__ = ["read_tensors"]
+__all__ = ["hash_tensors", "read_tensors"]
 
 
 def read_tensors(path: Path) -> dict[str, Tensor]:
@@ -24,3 +27,15 @@ def read_tensors(path: Path) -> dict[str, Tensor]:
                 "real; fit and save it again"
             )
     return tensors
+
+
+def hash_tensors(tensors: Mapping[str, Tensor], *identity: str) -> str:
+    """Hash of named tensors and of descriptions of their use, 32 hex digits."""
+    digest = hashlib.sha256()
+    for text in identity:
+        digest.update(f"{len(text)}:{text}".encode())
+    for name in sorted(tensors):
+        tensor = tensors[name].detach().cpu().contiguous()
+        digest.update(f"{name}|{tensor.dtype}|{tuple(tensor.shape)}".encode())
+        digest.update(tensor.reshape(-1).view(torch.uint8).numpy().data)
+    return digest.hexdigest()[:32]

@@ -6,7 +6,6 @@ confirmed and is dropped; any other damage is an error.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 from contextlib import suppress
@@ -17,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from unbend.disk import atomic_write, to_json
+from unbend.disk import atomic_write, hash_bytes, to_json
 from unbend.explore.acts import Act, read_act
 from unbend.explore.curation import Curation
 from unbend.runs import JOURNAL
@@ -158,4 +157,4 @@ def read_curation(
 
 
 def _fingerprint(labels: NDArray[np.int64]) -> str:
-    return hashlib.sha256(np.ascontiguousarray(labels, dtype="<i8").tobytes()).hexdigest()
+    return hash_bytes(np.ascontiguousarray(labels, dtype="<i8").tobytes())

@@ -25,7 +25,7 @@ __all__ = [
     "EXTENSIONS",
     "Decoded",
     "decode",
-    "hash_file",
+    "content_hash",
     "is_regular",
     "read_image",
     "square",
@@ -184,7 +184,7 @@ def is_regular(path: str | os.PathLike[str]) -> bool:
     return stat.S_ISREG(os.stat(path).st_mode)
 
 
-def hash_file(path: str | os.PathLike[str]) -> bytes:
+def content_hash(path: str | os.PathLike[str]) -> bytes:
     """Hash of a file's bytes; empty when it cannot be read."""
     try:
         if not is_regular(path):

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from unbend.disk import Cache, hash_array, hash_values, locked
 from unbend.disk.cache import REMEDY, keep_latest
-from unbend.pixels.decode import DECODING, HASH, Decoded, hash_file
+from unbend.pixels.decode import DECODING, HASH, Decoded, content_hash
 from unbend.pixels.folders import Broken
 from unbend.pixels.pixel_index import UNKNOWN, FileRecord, Index, stamp_of
 from unbend.pixels.workers import decode_all
@@ -165,7 +165,7 @@ def _recognise(old: Index, root: Path, names: Sequence[str]) -> list[FileRecord]
         path = os.path.join(root, name)  # pathlib is too slow here
         stamp = stamp_of(path)
         if record is None or record.stamp != stamp:
-            record = by_content.get(hash_file(path)) if by_content else None
+            record = by_content.get(content_hash(path)) if by_content else None
             record = record and record._replace(name=name, stamp=stamp)
         if record is None or stamp == UNKNOWN:
             record = FileRecord(name, stamp, b"", b"", _TO_DECODE, "")

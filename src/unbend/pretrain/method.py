@@ -20,9 +20,9 @@ from unbend.training import Terms
 
 __all__ = [
     "Follower",
-    "Method",
+    "Stage1Method",
     "Projected",
-    "Published",
+    "PublishedTraining",
     "embed_all",
     "mlp",
     "pairs",
@@ -30,7 +30,7 @@ __all__ = [
 ]
 
 
-class Published(NamedTuple):
+class PublishedTraining(NamedTuple):
     """How the authors trained: optimiser, rate at batch size 256, and the power it scales by."""
 
     optimizer: str
@@ -44,7 +44,7 @@ class Published(NamedTuple):
         return float(self.lr * (batch_size / 256) ** self.power)
 
 
-class Method(nn.Module):
+class Stage1Method(nn.Module):
     """A loss over the views of a batch, with the state it needs from step to step.
 
     All state of a method (projector, momentum encoder, queue, prototypes) is in its
@@ -66,7 +66,7 @@ class Method(nn.Module):
         The name of the method, equal to the name of its file.
     Settings : frozen dataclass, optional
         Settings of this method alone, with the published defaults: ``pretrain.NAME.KNOB``.
-    published : Published, optional
+    published : PublishedTraining, optional
         How the authors trained it, for the preset "paper"; without it the preset decides.
     short : instance of Settings, optional
         Settings for the short runs of the presets for small data: momentum encoders must follow
@@ -82,25 +82,25 @@ class Method(nn.Module):
     stage = "stage 1"
     name: ClassVar[str]
     Settings: ClassVar[type[Any] | None] = None
-    published: ClassVar[Published | None] = None
+    published: ClassVar[PublishedTraining | None] = None
     short: ClassVar[Any] = None
-    own: Any  # its settings
+    settings: Any  # of class Settings
 
     def __init__(self, network: Network, config: Stage1Config, total_steps: int) -> None:
         super().__init__()
         self.network = network
-        self.config, self.own = config, self.own_settings(config)
+        self.config, self.settings = config, self.settings_in(config)
         self.total_steps = total_steps
 
     @classmethod
-    def own_settings(cls, config: Stage1Config) -> Any:
+    def settings_in(cls, config: Stage1Config) -> Any:
         """The settings of this method alone."""
         return None if cls.Settings is None else getattr(config, cls.name)
 
     @classmethod
-    def for_samples(cls, own: Any, n: int) -> Any:
+    def for_samples(cls, settings: Any, n: int) -> Any:
         """Adapt its settings to the number of samples."""
-        return own
+        return settings
 
     @property
     def dim(self) -> int:
@@ -136,11 +136,11 @@ class Method(nn.Module):
         return Terms(loss, coding_rate(Z, self.config.eps_sq), None, Z)
 
 
-class Projected(Method):
+class Projected(Stage1Method):
     """A method with its own projector on the backbone; the heads of the network are not trained.
 
-    The projector, from h to the space of the loss, has ``own.hidden`` times the width of h in
-    each of its ``depth`` hidden layers and ``own.dim`` outputs (0: as many as hidden units).
+    The projector, from h to the space of the loss, has ``settings.hidden`` times the width of h in
+    each of its ``depth`` hidden layers and ``settings.dim`` outputs (0: as many as hidden units).
     """
 
     depth: ClassVar[int] = 1
@@ -149,8 +149,10 @@ class Projected(Method):
     def __init__(self, network: Network, config: Stage1Config, total_steps: int) -> None:
         super().__init__(network, config, total_steps)
         width = int(network.backbone.out_features)  # type: ignore[arg-type]
-        self.hidden = max(8, round(self.own.hidden * width))
-        self.projector = mlp(width, self.hidden, self.own.dim or self.hidden, self.depth, self.norm)
+        self.hidden = max(8, round(self.settings.hidden * width))
+        self.projector = mlp(
+            width, self.hidden, self.settings.dim or self.hidden, self.depth, self.norm
+        )
 
     @property
     def dim(self) -> int:

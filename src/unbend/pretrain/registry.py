@@ -13,21 +13,23 @@ import torch
 from unbend.knobs import Stage1Config
 from unbend.networks import Network
 from unbend.pretrain import methods
-from unbend.pretrain.method import Method
+from unbend.pretrain.method import Stage1Method
 from unbend.rules import Rule, knob
 
 __all__ = ["METHODS", "PretrainConfig", "build_method", "fit_to_data", "is_path"]
 
 
-def _method_in(name: str) -> type[Method]:
+def _method_in(name: str) -> type[Stage1Method]:
     """The method that a file defines."""
     module = import_module(f"{methods.__name__}.{name}")
-    classes = (c for c in vars(module).values() if isinstance(c, type) and issubclass(c, Method))
+    classes = (
+        c for c in vars(module).values() if isinstance(c, type) and issubclass(c, Stage1Method)
+    )
     return next(c for c in classes if vars(c).get("name") == name)
 
 
 _NAMES = sorted(module.name for module in iter_modules(methods.__path__))
-METHODS: dict[str, type[Method]] = {  # the paper's method first
+METHODS: dict[str, type[Stage1Method]] = {  # the paper's method first
     name: _method_in(name) for name in sorted(_NAMES, key=lambda name: name != "tcr")
 }
 
@@ -63,7 +65,9 @@ PretrainConfig: Any = make_dataclass(
 )
 
 
-def build_method(network: Network, config: Stage1Config, total_steps: int, seed: int) -> Method:
+def build_method(
+    network: Network, config: Stage1Config, total_steps: int, seed: int
+) -> Stage1Method:
     """Build the method named in ``config``; its randomness comes from ``seed`` alone."""
     if config.method not in METHODS:
         raise ValueError(
@@ -81,5 +85,5 @@ def fit_to_data(config: Stage1Config, n: int) -> Stage1Config:
     method = METHODS[config.method]
     if method.Settings is None:
         return config
-    own = method.for_samples(method.own_settings(config), n)
-    return replace(config, **{method.name: own})
+    settings = method.for_samples(method.settings_in(config), n)
+    return replace(config, **{method.name: settings})

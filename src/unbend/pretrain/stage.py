@@ -15,7 +15,7 @@ from unbend.exceptions import CollapseWarning
 from unbend.knobs import Stage1Config
 from unbend.networks import Network
 from unbend.pretrain.encoder import load_backbone
-from unbend.pretrain.method import Method
+from unbend.pretrain.method import Stage1Method
 from unbend.pretrain.methods.tcr import HeadStart, TotalCodingRate
 from unbend.pretrain.registry import METHODS, build_method, fit_to_data, is_path
 from unbend.samples import Batches, ViewSampler
@@ -78,7 +78,7 @@ def pretrain(network: Network, views: ViewSampler, config: Stage1Config, tools: 
 
 
 def train(
-    method: Method, views: ViewSampler, config: Stage1Config, total: int, tools: Tools
+    method: Stage1Method, views: ViewSampler, config: Stage1Config, total: int, tools: Tools
 ) -> History:
     """Train with one method for ``total`` steps; only TCR is checked for a falling rate."""
     synchronize(method)
@@ -119,7 +119,7 @@ def train(
     return history
 
 
-def _warn_of_collapse(row: Mapping[str, Any], method: Method, config: Stage1Config) -> None:
+def _warn_of_collapse(row: Mapping[str, Any], method: Stage1Method, config: Stage1Config) -> None:
     """Warn if the stage ended with features that all point in one direction."""
     least = math.log1p(method.dim / config.eps_sq)
     most = method.dim * math.log1p(1 / config.eps_sq)

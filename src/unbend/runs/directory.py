@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from unbend.disk import Locked, atomic_write, locked, to_json
-from unbend.disk.files import is_leftover, remove, remove_leftovers
+from unbend.disk.files import is_leftover, move_files, remove, remove_leftovers
 from unbend.runs.labels import write_csv
 from unbend.runs.manifest import (
     CURATED,
@@ -245,8 +245,7 @@ class RunDirectory:
         if self._stage() == _PUBLISHING:
             if (self.results / MANIFEST).exists():
                 self._remove_old()
-                for source in sorted(self.results.iterdir(), key=lambda p: p.name == MANIFEST):
-                    os.replace(source, self.path / source.name)  # the manifest comes last
+                move_files(self.results, self.path, last=MANIFEST)
             self._discard()
         elif self._stage() == _OVER:
             self._discard()

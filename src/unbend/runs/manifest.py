@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import platform
 import time
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from importlib import metadata
@@ -26,7 +25,6 @@ __all__ = [
     "Log",
     "check_files",
     "check_run",
-    "combined_hash",
     "hash_files",
     "listed_files",
     "read_json",
@@ -75,14 +73,6 @@ class Log:
 
             warnings.showwarning = note
             yield
-
-
-def combined_hash(parts: Iterable[str]) -> str:
-    """One SHA-256 of many hashes, in order."""
-    whole = hashlib.sha256()
-    for part in parts:
-        whole.update(part.encode(errors="backslashreplace") + b"\n")
-    return whole.hexdigest()
 
 
 def software(version: str) -> dict[str, Any]:

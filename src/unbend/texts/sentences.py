@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import importlib.util
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -13,8 +12,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from unbend.disk import hash_values
 from unbend.disk.hub import is_offline
+from unbend.disk.tensors import hash_tensors
 from unbend.progress import Progress, Tick, silent
 
 __all__ = ["DEFAULT_SENTENCES", "Sentences", "find_default"]
@@ -86,7 +85,7 @@ class Sentences:
                 f"text encoder {name!r} could not be loaded ({first}); check the name and the "
                 "network, or give a local folder"
             ) from error
-        return cls(name, encode, _fingerprint(module))
+        return cls(name, encode, hash_tensors(module.state_dict()))
 
 
 def find_default() -> Sentences | None:
@@ -139,11 +138,3 @@ def _transformer(where: str, device: str, offline: bool) -> tuple[Any, Any]:
 
 def _is_local(where: str) -> bool:
     return Path(where).is_dir() or is_offline()
-
-
-def _fingerprint(module: Any) -> str:
-    digest = hashlib.blake2b(digest_size=16)
-    for key, value in sorted(module.state_dict().items()):
-        digest.update(key.encode())
-        digest.update(value.detach().cpu().contiguous().flatten().view(torch.uint8).numpy().data)
-    return hash_values(digest.hexdigest())

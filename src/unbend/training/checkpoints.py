@@ -7,7 +7,6 @@ skipped in favour of the previous one.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import shutil
 import time
@@ -19,7 +18,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load, save
 from torch import Tensor
 
-from unbend.disk import atomic_directory, atomic_write
+from unbend.disk import atomic_directory, atomic_write, hash_bytes
 from unbend.disk.files import remove_leftovers
 from unbend.exceptions import UnbendWarning
 
@@ -81,8 +80,7 @@ class Checkpoints:
     def save(self, tensors: dict[str, Tensor], values: dict[str, Any]) -> None:
         """Write a checkpoint atomically, then delete the oldest ones."""
         content = save(tensors)
-        digest = hashlib.sha256(content).hexdigest()
-        text = json.dumps({"format": FORMAT, "sha256": digest, **values})
+        text = json.dumps({"format": FORMAT, "sha256": hash_bytes(content), **values})
         there = self._numbers()
         with atomic_directory(self._folder(there[-1] + 1 if there else 0)) as folder:
             atomic_write(folder / _TENSORS, content)
@@ -141,7 +139,7 @@ def _read(folder: Path) -> Checkpoint:
             f"checkpoint {str(folder)!r} has format {values.get('format')!r}, this version reads "
             f"{FORMAT}; name another directory"
         )
-    if values.get("sha256") != hashlib.sha256(content).hexdigest():
+    if values.get("sha256") != hash_bytes(content):
         raise _Damaged(f"{_TENSORS} is not what was written")
     try:
         return Checkpoint(load(content), values)

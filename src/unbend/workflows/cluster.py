@@ -14,18 +14,18 @@ from numpy.typing import NDArray
 
 from unbend import __version__
 from unbend.devices import make_fabric
-from unbend.disk import check_whole
+from unbend.disk import check_whole, hash_lines
 from unbend.estimator import MLC, load
 from unbend.metrics.tables import Table
 from unbend.notebook import choices, count
 from unbend.parameters import check_parameters
 from unbend.pixels.duplicates import DuplicateGroup
 from unbend.progress import Progress, Tick, silent
-from unbend.runs import Log, RunDirectory, check_files, combined_hash, read_json
+from unbend.runs import Log, RunDirectory, check_files, read_json
 from unbend.training import Checkpoints
 from unbend.workflows.inputs import Inputs, read_inputs
 from unbend.workflows.inspect import find_duplicates, without_repeats
-from unbend.workflows.processes import is_first, n_processes
+from unbend.workflows.processes import is_first, n_launched
 from unbend.workflows.run_files import write_run_files
 from unbend.workflows.stage1_cache import stage1_cache
 
@@ -291,7 +291,7 @@ class _Job:
         """Everything the labels depend on; a run is resumed only by a call with the same values."""
         return {
             "version": __version__,
-            "data": combined_hash([*self.inputs.source.hashes, str(self.inputs.n_samples)]),
+            "data": hash_lines([*self.inputs.source.hashes, str(self.inputs.n_samples)]),
             "n_clusters": n_clusters,
             "encoder": encoder,
             "image_size": image_size,
@@ -389,7 +389,7 @@ class _Job:
 
     def _meet(self) -> None:
         """Wait until the first process has prepared the directory."""
-        if n_processes() > 1:
+        if n_launched() > 1:
             make_fabric(self.model.device, self.model.precision).barrier()
 
     def _trained(self) -> bool:

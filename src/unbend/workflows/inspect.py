@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from unbend.disk import hash_samples
 from unbend.networks import default_encoder
 from unbend.notebook import count
-from unbend.pixels.decode import hash_file
+from unbend.pixels.decode import content_hash
 from unbend.pixels.duplicates import (
     DuplicateGroup,
     duplicate_table,
@@ -144,7 +144,7 @@ def find_duplicates(inputs: Inputs, progress: Progress = silent) -> list[Duplica
 
 
 def _file_hashes(source: Source) -> list[bytes]:
-    return [hash_file(path) for path in source.paths or ()]
+    return [content_hash(path) for path in source.paths or ()]
 
 
 def without_repeats(

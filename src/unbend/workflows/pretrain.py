@@ -16,6 +16,7 @@ from unbend.algorithm import Trained, train_encoder
 from unbend.begin import begin
 from unbend.config import Config, resolve
 from unbend.devices import make_fabric
+from unbend.disk import hash_lines
 from unbend.metrics import knn_accuracy
 from unbend.networks import Network, save_encoder
 from unbend.pretrain import METHODS, embed_all
@@ -25,7 +26,6 @@ from unbend.runs import (
     Log,
     RunDirectory,
     check_files,
-    combined_hash,
     read_json,
     software,
 )
@@ -154,7 +154,7 @@ def pretrain(
         config = _resolve(scaling.shape, len(samples), preset, method, epochs, settings or {})
         identity = {
             "version": __version__,
-            "data": combined_hash([*source.hashes, str(len(samples))]),
+            "data": hash_lines([*source.hashes, str(len(samples))]),
             "image_size": image_size,
             "seed": seed,
             "precision": precision,

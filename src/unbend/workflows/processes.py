@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import os
 
-__all__ = ["is_first", "n_processes"]
+__all__ = ["is_first", "n_launched"]
 
 
-def n_processes() -> int:
+def n_launched() -> int:
     """Number of processes started by torchrun; one without it."""
     return int(os.environ.get("WORLD_SIZE", 1)) if "TORCHELASTIC_RUN_ID" in os.environ else 1
 
 
 def is_first() -> bool:
     """Whether this process writes files and prints for all of them."""
-    return n_processes() == 1 or os.environ.get("RANK", "0") == "0"
+    return n_launched() == 1 or os.environ.get("RANK", "0") == "0"

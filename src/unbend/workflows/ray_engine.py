@@ -12,7 +12,15 @@ from typing import Any
 
 from unbend.progress import Progress, Tick, silent
 from unbend.runs.manifest import hash_files
-from unbend.workflows.shards import Job, Part, ShardedOutput, Unit, Worker, identity_of, list_units
+from unbend.workflows.shards import (
+    Job,
+    ShardedOutput,
+    Unit,
+    UnitResult,
+    Worker,
+    identity_of,
+    list_units,
+)
 
 __all__ = ["ENGINES", "ShardResult", "run_on_ray"]
 
@@ -84,7 +92,7 @@ def run_on_ray(
     )
 
 
-def _parts(ray: Any, job: Job, todo: list[Unit], workers: int | None) -> Iterator[Part]:
+def _parts(ray: Any, job: Job, todo: list[Unit], workers: int | None) -> Iterator[UnitResult]:
     started = not ray.is_initialized()
     if started:
         # RAY_ADDRESS names a cluster; without it Ray starts one on this machine.
@@ -106,7 +114,7 @@ def _parts(ray: Any, job: Job, todo: list[Unit], workers: int | None) -> Iterato
             num_cpus=1,
         )
         for row in done.iter_rows():
-            yield Part(**row)
+            yield UnitResult(**row)
     finally:
         if started:
             ray.shutdown()

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unbend import __version__
+from unbend.disk import hash_lines
 from unbend.estimator import MLC, Assessment
 from unbend.metrics.comparison import TimedLabels
 from unbend.metrics.comparison import compare as compare_methods
@@ -23,7 +24,6 @@ from unbend.runs import (
     LabelRows,
     Log,
     RunDirectory,
-    combined_hash,
     labels_file,
     needs_mark,
     npy_file,
@@ -101,7 +101,7 @@ def describe_source(source: Source) -> dict[str, Any]:
         "kind": source.kind,
         "shape": list(source.X.shape),
         "dtype": str(source.X.dtype),
-        "sha256": combined_hash(source.hashes),
+        "sha256": hash_lines(source.hashes),
     }
 
 

@@ -27,7 +27,7 @@ from unbend.sources.matrices import check_input_array
 from unbend.tables import choose_columns, open_table, read_features
 from unbend.workflows.streaming import chunks
 
-__all__ = ["Job", "Part", "ShardedOutput", "Unit", "Worker", "list_units"]
+__all__ = ["Job", "UnitResult", "ShardedOutput", "Unit", "Worker", "list_units"]
 
 IMAGES_PER_UNIT = 1024
 _LARGEST_MEMBER = 2**28  # bytes of one image in a tar file
@@ -45,7 +45,7 @@ class Unit:
 
 
 @dataclass(frozen=True)
-class Part:
+class UnitResult:
     """What became of a unit."""
 
     number: int
@@ -173,7 +173,7 @@ class Worker:
             side = self.encoder.resolution or 64
             self.size = max(side) if isinstance(side, tuple) else side
 
-    def __call__(self, unit: Unit) -> Part:
+    def __call__(self, unit: Unit) -> UnitResult:
         """Read, compute and write one unit; wrong input is returned, not raised."""
         try:
             read = read_unit(unit, self.size, self.columns)
@@ -181,9 +181,9 @@ class Worker:
                 raise ValueError(f"an encoder is for images, and {unit.files[0]!r} holds vectors")
             self.out.write_broken(unit.number, read.broken)
             do = self._predict if self.job.command == "predict" else self._embed
-            return Part(unit.number, len(read.X), do(unit, read), len(read.broken))
+            return UnitResult(unit.number, len(read.X), do(unit, read), len(read.broken))
         except (ValueError, TypeError, OSError) as error:
-            return Part(unit.number, 0, error=f"{unit.files[0]}: {error}")
+            return UnitResult(unit.number, 0, error=f"{unit.files[0]}: {error}")
 
     def _predict(self, unit: Unit, read: _Read) -> int:
         outliers = 0

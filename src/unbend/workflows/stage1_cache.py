@@ -8,7 +8,7 @@ from unbend.devices import pick_device
 from unbend.disk import default_cache_dir
 from unbend.disk.provenance import ALGORITHM, code_hash
 from unbend.training import Stage1Cache
-from unbend.workflows.processes import n_processes
+from unbend.workflows.processes import n_launched
 
 __all__ = ["stage1_cache"]
 
@@ -19,7 +19,7 @@ def stage1_cache(device: str) -> Stage1Cache | None:
     Their key holds the code and everything that can change the last digit, so the labels are those
     of a run without it. None with several processes, which would have to agree on it.
     """
-    if n_processes() > 1:
+    if n_launched() > 1:
         return None
     arithmetic = {
         "torch": torch.__version__,

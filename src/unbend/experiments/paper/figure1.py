@@ -20,12 +20,12 @@ from unbend.networks import Network
 from unbend.progress import Tick, console_progress
 from unbend.samples import make_sphere_manifolds, prepare
 
-__all__ = ["Stage", "draw", "run", "stages"]
+__all__ = ["StageResult", "draw", "run", "stages"]
 
 NAMES = ("stage 0: random", "stage 1: self-supervised", "stage 2: MLC")
 
 
-class Stage(NamedTuple):
+class StageResult(NamedTuple):
     """Features after a stage, and how good they are."""
 
     Z: NDArray[np.floating]
@@ -34,12 +34,12 @@ class Stage(NamedTuple):
     cosine: float
 
 
-def stages(seed: int) -> tuple[NDArray[np.float64], NDArray[np.int64], list[Stage]]:
+def stages(seed: int) -> tuple[NDArray[np.float64], NDArray[np.int64], list[StageResult]]:
     """Samples, true labels and the three stages for one seed of data and network."""
     config = PRESETS["simulation"]
     X, y = make_sphere_manifolds(random_state=seed)
     samples, _ = prepare(X)
-    found: list[Stage] = []
+    found: list[StageResult] = []
     eta = float(config.stage2.eta)
 
     def look(network: Network) -> None:
@@ -47,7 +47,7 @@ def stages(seed: int) -> tuple[NDArray[np.float64], NDArray[np.int64], list[Stag
         model = label_codes(C, Z, 2, eta=eta, eps_sq=config.stage2.eps_sq, seed=seed)
         ranks = cluster_ranks(Z, y)
         found.append(
-            Stage(
+            StageResult(
                 Z.numpy(),
                 clustering_accuracy(y, model.labels),
                 (ranks[0], ranks[1]),
@@ -83,7 +83,7 @@ def run(*, seeds: int = 10, out: Path | None = None, verbose: bool = True) -> Ta
     return table
 
 
-def _table(results: list[list[Stage]]) -> Table:
+def _table(results: list[list[StageResult]]) -> Table:
     n = len(results[0][0].Z)
     rows = []
     for k, name in enumerate(NAMES):
@@ -116,7 +116,7 @@ def _range(values: list[int]) -> str:
     return str(low) if low == high else f"{low} to {high}"
 
 
-def draw(X: NDArray[np.float64], y: NDArray[np.int64], found: list[Stage]) -> Any:
+def draw(X: NDArray[np.float64], y: NDArray[np.int64], found: list[StageResult]) -> Any:
     """The four panels as one matplotlib figure."""
     try:
         from matplotlib.figure import Figure
@@ -142,7 +142,7 @@ def draw(X: NDArray[np.float64], y: NDArray[np.int64], found: list[Stage]) -> An
     return figure
 
 
-def _note(stage: Stage) -> str:
+def _note(stage: StageResult) -> str:
     curve, point = stage.ranks
     return f"ACC {stage.accuracy:.2f}, ranks {curve} and {point}, |cos| {stage.cosine:.2f}"
 

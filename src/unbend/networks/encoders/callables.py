@@ -8,7 +8,8 @@ from typing import Any
 
 from torch import nn
 
-from unbend.networks.encoders.encoder import Encoder, fingerprint_of
+from unbend.disk.tensors import hash_tensors
+from unbend.networks.encoders.encoder import Encoder
 from unbend.networks.encoders.preprocess import Preprocessing
 
 __all__ = ["load_callable"]
@@ -28,13 +29,13 @@ def load_callable(
     given = getattr(function, "fingerprint", None)
     cacheable = isinstance(given, str) or isinstance(function, nn.Module)
     if isinstance(given, str):
-        identity = fingerprint_of({}, given, preprocess.to_json())
+        identity = hash_tensors({}, given, preprocess.to_json())
     elif isinstance(function, nn.Module):
-        identity = fingerprint_of(function.state_dict(), repr(function), preprocess.to_json())
+        identity = hash_tensors(function.state_dict(), repr(function), preprocess.to_json())
     else:
         code = getattr(function, "__code__", None)
         parts = (code.co_code.hex(), repr(code.co_names)) if code is not None else ()
-        identity = fingerprint_of({}, _name(function), *parts, preprocess.to_json())
+        identity = hash_tensors({}, _name(function), *parts, preprocess.to_json())
     return Encoder(
         f"callable:{_name(function)}",
         copy.deepcopy(function) if isinstance(function, nn.Module) else function,  # it is frozen

@@ -13,7 +13,8 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import Tensor
 
-from unbend.networks.encoders.encoder import Encoder, fingerprint_of
+from unbend.disk.tensors import hash_tensors
+from unbend.networks.encoders.encoder import Encoder
 from unbend.networks.encoders.folding import fold_batchnorm
 from unbend.networks.encoders.preprocess import IMAGENET_MEAN, IMAGENET_STD, Preprocessing
 from unbend.networks.resnet import ResNet18
@@ -110,7 +111,7 @@ def load_checkpoint(
         str(path),
         fold_batchnorm(network),
         preprocess,
-        fingerprint_of(network.state_dict(), *identity),
+        hash_tensors(network.state_dict(), *identity),
         details={
             "tensors": len(match.weights),
             "set_aside": match.set_aside,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import time
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
@@ -18,7 +17,7 @@ from unbend.networks.encoders.onnx import OnnxNetwork, onnx_installed
 from unbend.networks.encoders.preprocess import Preprocessing
 from unbend.progress import Progress, Tick, silent
 
-__all__ = ["Encoder", "fingerprint_of"]
+__all__ = ["Encoder"]
 
 PRECISIONS = ("32", "bf16")
 ENGINES = ("auto", "torch", "onnx")
@@ -224,18 +223,6 @@ def as_pixels(images: Any) -> Tensor:
 def default_batch_size(device: torch.device) -> int:
     """Images per forward pass; on a CPU, small batches fit in the caches and are fastest."""
     return 16 if device.type == "cpu" else 256
-
-
-def fingerprint_of(tensors: Mapping[str, Tensor], *identity: str) -> str:
-    """Hash of named tensors and of descriptions of their use, 32 hex digits."""
-    digest = hashlib.sha256()
-    for text in identity:
-        digest.update(f"{len(text)}:{text}".encode())
-    for name in sorted(tensors):
-        tensor = tensors[name].detach().cpu().contiguous()
-        digest.update(f"{name}|{tensor.dtype}|{tuple(tensor.shape)}".encode())
-        digest.update(tensor.reshape(-1).view(torch.uint8).numpy().data)
-    return digest.hexdigest()[:32]
 
 
 def _precision(precision: str | None, device: torch.device) -> str:

@@ -15,7 +15,8 @@ import torch
 from torch import Tensor, nn
 
 from unbend.disk.hub import is_offline
-from unbend.networks.encoders.encoder import Encoder, fingerprint_of
+from unbend.disk.tensors import hash_tensors
+from unbend.networks.encoders.encoder import Encoder
 from unbend.networks.encoders.preprocess import IMAGENET_MEAN, IMAGENET_STD, Preprocessing
 
 __all__ = ["POOLINGS", "is_model_folder", "load_huggingface", "read_preprocessing"]
@@ -59,7 +60,7 @@ def load_huggingface(
         f"hf:{name}",
         tower,
         preprocess,
-        fingerprint_of(tensors, *identity),
+        hash_tensors(tensors, *identity),
         pooling=tower.pooling,
         **options,
     )

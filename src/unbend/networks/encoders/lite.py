@@ -10,7 +10,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from unbend.networks.encoders.encoder import Encoder, fingerprint_of
+from unbend.disk.tensors import hash_tensors
+from unbend.networks.encoders.encoder import Encoder
 from unbend.networks.encoders.folding import fold_batchnorm
 from unbend.networks.encoders.preprocess import Preprocessing
 
@@ -58,7 +59,7 @@ def load_lite(name: str, *, resolution: int | None = None, **options: Any) -> En
         name,
         fold_batchnorm(_Pooled(network)),
         preprocess,
-        fingerprint_of(network.state_dict(), name, preprocess.to_json()),
+        hash_tensors(network.state_dict(), name, preprocess.to_json()),
         pooling="mean",
         **options,
     )

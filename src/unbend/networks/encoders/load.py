@@ -8,9 +8,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from unbend.disk.tensors import hash_tensors
 from unbend.networks.encoders.callables import load_callable
 from unbend.networks.encoders.checkpoints import SUFFIXES, load_checkpoint
-from unbend.networks.encoders.encoder import Encoder, fingerprint_of
+from unbend.networks.encoders.encoder import Encoder
 from unbend.networks.encoders.huggingface import is_model_folder, load_huggingface
 from unbend.networks.encoders.lite import LITE, lite_installed, load_lite
 from unbend.networks.encoders.other_checkpoints import load_timm, load_torchvision
@@ -154,5 +155,5 @@ def _normalized(
     old = encoder.preprocess
     encoder.preprocess = replace(old, mean=tuple(mean or old.mean), std=tuple(std or old.std))
     if encoder.preprocess != old:
-        encoder.fingerprint = fingerprint_of({}, encoder.fingerprint, encoder.preprocess.to_json())
+        encoder.fingerprint = hash_tensors({}, encoder.fingerprint, encoder.preprocess.to_json())
     return encoder

@@ -9,7 +9,8 @@ from typing import Any
 
 from torch import nn
 
-from unbend.networks.encoders.encoder import Encoder, fingerprint_of
+from unbend.disk.tensors import hash_tensors
+from unbend.networks.encoders.encoder import Encoder
 from unbend.networks.encoders.preprocess import Preprocessing
 
 __all__ = ["load_timm", "load_torchvision"]
@@ -67,7 +68,7 @@ def _encoder(
 ) -> Encoder:
     if resolution is not None:
         preprocess = replace(preprocess, size=(resolution, resolution))
-    identity = fingerprint_of(network.state_dict(), name, preprocess.to_json())
+    identity = hash_tensors(network.state_dict(), name, preprocess.to_json())
     return Encoder(name, network, preprocess, identity, **options)
 
 

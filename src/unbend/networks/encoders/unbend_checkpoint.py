@@ -13,10 +13,10 @@ from safetensors.torch import save
 from torch import Tensor
 
 from unbend.disk import atomic_write
-from unbend.disk.tensors import read_tensors
+from unbend.disk.tensors import hash_tensors, read_tensors
 from unbend.knobs import NetworkConfig
 from unbend.networks.backbones import build_backbone
-from unbend.networks.encoders.encoder import Encoder, fingerprint_of
+from unbend.networks.encoders.encoder import Encoder
 from unbend.networks.encoders.folding import fold_batchnorm
 from unbend.networks.encoders.preprocess import Preprocessing
 from unbend.networks.network import Network
@@ -80,7 +80,7 @@ def save_encoder(
         "shape": list(shape),
         "mean": list(mean),
         "std": list(std),
-        "fingerprint": fingerprint_of(tensors),
+        "fingerprint": hash_tensors(tensors),
     }
     folder = Path(path)
     folder.mkdir(parents=True, exist_ok=True)
@@ -137,7 +137,7 @@ def load_saved_encoder(
         str(path),
         fold_batchnorm(backbone),
         preprocess,
-        fingerprint_of(tensors, *identity),
+        hash_tensors(tensors, *identity),
         **options,
     )
 
@@ -155,7 +155,7 @@ def _read_encoder(folder: Path) -> _Parts:
             f"{values.get('version')!r}; this version reads {FORMAT!r} {VERSION}"
         )
     tensors = _safetensors(folder / _TENSORS)
-    if fingerprint_of(tensors) != values.get("fingerprint"):
+    if hash_tensors(tensors) != values.get("fingerprint"):
         raise ValueError(
             f"{str(folder)!r} holds weights that do not belong to its encoder.json; save it again"
         )

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from unbend.knobs import Stage1Config
 from unbend.networks import Network
-from unbend.pretrain.method import Follower, Projected, Published, mlp, pairs, same_shape
+from unbend.pretrain.method import Follower, Projected, PublishedTraining, mlp, pairs, same_shape
 from unbend.rules import FACTOR, SHARE, WIDTH, knob
 from unbend.training import Terms, gather
 
@@ -53,13 +53,13 @@ class BYOL(Projected):
 
     name = "byol"
     Settings = BYOLConfig
-    published = Published("lars", 0.2, 1.5e-6)  # section 3.3
+    published = PublishedTraining("lars", 0.2, 1.5e-6)  # section 3.3
     short = BYOLConfig(ema=0.95, hidden=1.0, dim=128)
-    own: BYOLConfig
+    settings: BYOLConfig
 
     def __init__(self, network: Network, config: Stage1Config, total_steps: int) -> None:
         super().__init__(network, config, total_steps)
-        self.predictor = mlp(self.own.dim, self.hidden, self.own.dim)
+        self.predictor = mlp(self.settings.dim, self.hidden, self.settings.dim)
         self.target = Follower(network.backbone, self.projector)
 
     def forward(self, views: Sequence[Tensor]) -> Terms:
@@ -74,7 +74,7 @@ class BYOL(Projected):
 
     def after_step(self, step: int) -> None:
         """Update the target with a momentum that rises towards 1."""
-        momentum = ema_at(step, self.total_steps, self.own.ema)
+        momentum = ema_at(step, self.total_steps, self.settings.ema)
         self.target.follow(momentum, self.network.backbone, self.projector)
 
 

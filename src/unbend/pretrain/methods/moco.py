@@ -14,7 +14,7 @@ from torch.nn.functional import normalize
 from unbend.functional.checks import check_positive, check_tensor, full_precision
 from unbend.knobs import Stage1Config
 from unbend.networks import Network
-from unbend.pretrain.method import Follower, Projected, Published, same_shape
+from unbend.pretrain.method import Follower, Projected, PublishedTraining, same_shape
 from unbend.rules import FACTOR, POSITIVE, SHARE, WIDTH, knob, whole
 from unbend.training import Terms, gather
 
@@ -69,42 +69,42 @@ class MoCo(Projected):
 
     name = "moco"
     Settings = MoCoConfig
-    published = Published("sgd", 0.03, 1e-4, warmup=0.0)  # He et al.; v2: cosine
+    published = PublishedTraining("sgd", 0.03, 1e-4, warmup=0.0)  # He et al.; v2: cosine
     short = MoCoConfig(ema=0.95, queue=1024)  # keys of the last few steps
     norm = False
-    own: MoCoConfig
+    settings: MoCoConfig
     queue: Tensor
 
     def __init__(self, network: Network, config: Stage1Config, total_steps: int) -> None:
         super().__init__(network, config, total_steps)
         self.keys = Follower(network.backbone, self.projector)
-        queue = torch.randn(self.own.queue, self.own.dim)
+        queue = torch.randn(self.settings.queue, self.settings.dim)
         self.register_buffer("queue", normalize(queue, dim=1))
         self._fresh: list[Tensor] = []
         # After the guard restores a state, the keys of the rejected step must not enter the queue.
         self.register_load_state_dict_post_hook(_forget_fresh)  # type: ignore[no-untyped-call]
 
     @classmethod
-    def for_samples(cls, own: MoCoConfig, n: int) -> MoCoConfig:
+    def for_samples(cls, settings: MoCoConfig, n: int) -> MoCoConfig:
         """Limit the queue to half of the samples.
 
         A longer queue would hold older keys of the same samples and use them as negatives.
         """
-        return replace(own, queue=max(1, min(own.queue, n // 2)))
+        return replace(settings, queue=max(1, min(settings.queue, n // 2)))
 
     def forward(self, views: Sequence[Tensor]) -> Terms:
         query = gather(self.project(views[0]))
         losses = []
         for x in views[1:]:
             key = normalize(gather(self.keys(self.normalized(x))), dim=1)
-            losses.append(info_nce(query, key, self.queue, self.own.temperature))
+            losses.append(info_nce(query, key, self.queue, self.settings.temperature))
             self._fresh.append(key.detach())
         return self.terms(torch.stack(losses).mean(), query)
 
     @torch.no_grad()
     def after_step(self, step: int) -> None:
         """Update the momentum copy, and replace the oldest keys of the queue by the step's."""
-        self.keys.follow(self.own.ema, self.network.backbone, self.projector)
+        self.keys.follow(self.settings.ema, self.network.backbone, self.projector)
         line = torch.cat([self.queue, *(key.to(self.queue) for key in self._fresh)])
         self.queue.copy_(line[-len(self.queue) :])
         self._fresh.clear()

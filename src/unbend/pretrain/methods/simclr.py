@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from unbend.functional.checks import check_positive, full_precision
-from unbend.pretrain.method import Projected, Published, pairs, same_shape
+from unbend.pretrain.method import Projected, PublishedTraining, pairs, same_shape
 from unbend.rules import FACTOR, POSITIVE, WIDTH, knob
 from unbend.training import Terms, gather
 
@@ -60,10 +60,10 @@ class SimCLR(Projected):
 
     name = "simclr"
     Settings = SimCLRConfig
-    published = Published("lars", 0.3, 1e-6)  # section 2.2
-    own: SimCLRConfig
+    published = PublishedTraining("lars", 0.3, 1e-6)  # section 2.2
+    settings: SimCLRConfig
 
     def forward(self, views: Sequence[Tensor]) -> Terms:
         Z = [gather(self.project(x)) for x in views]
-        losses = [nt_xent(Z[a], Z[b], self.own.temperature) for a, b in pairs(len(Z))]
+        losses = [nt_xent(Z[a], Z[b], self.settings.temperature) for a, b in pairs(len(Z))]
         return self.terms(torch.stack(losses).mean(), Z[0])

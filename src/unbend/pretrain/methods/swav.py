@@ -19,7 +19,7 @@ from unbend.functional.checks import (
 )
 from unbend.knobs import Stage1Config
 from unbend.networks import Network
-from unbend.pretrain.method import Projected, Published
+from unbend.pretrain.method import Projected, PublishedTraining
 from unbend.rules import COPIES, DEPTH, FACTOR, INNER_SHARE, POSITIVE, SHARE, WIDTH, knob, whole
 from unbend.samples import ViewSampler
 from unbend.training import Terms, gather
@@ -117,22 +117,22 @@ class SwAV(Projected):
     name = "swav"
     Settings = SwAVConfig
     # The power fits both published rates: 0.6 at 256 images and 4.8 at 4096.
-    published = Published("lars", 0.6, 1e-6, power=0.75)
+    published = PublishedTraining("lars", 0.6, 1e-6, power=0.75)
     short = SwAVConfig(prototypes=100, small_crops=2, small_size=0.75, small_scale=(0.25, 0.55))
-    own: SwAVConfig
+    settings: SwAVConfig
     steps_done: Tensor
 
     def __init__(self, network: Network, config: Stage1Config, total_steps: int) -> None:
         super().__init__(network, config, total_steps)
-        own = self.own
-        self.prototypes = nn.Parameter(normalize(torch.randn(own.prototypes, own.dim), dim=1))
+        swav = self.settings
+        self.prototypes = nn.Parameter(normalize(torch.randn(swav.prototypes, swav.dim), dim=1))
         self.register_buffer("steps_done", torch.zeros((), dtype=torch.long))
-        self.frozen_steps = 0 if own.frozen == 0 else max(1, round(own.frozen * total_steps))
+        self.frozen_steps = 0 if swav.frozen == 0 else max(1, round(swav.frozen * total_steps))
 
     def draw(self, views: ViewSampler, index: Tensor) -> list[Tensor]:
-        own = self.own
+        swav = self.settings
         full = list(views(index))
-        if full[0].ndim != 4 or own.small_crops == 0:
+        if full[0].ndim != 4 or swav.small_crops == 0:
             return full
         if isinstance(self.network.backbone, nn.Sequential) and isinstance(
             self.network.backbone[0], nn.Flatten
@@ -141,17 +141,17 @@ class SwAV(Projected):
                 "small crops need a convolutional backbone; use backbone='convnet' or set "
                 "'pretrain.swav.small_crops' to 0"
             )
-        return full + views.small(index, own.small_crops, own.small_size, own.small_scale)
+        return full + views.small(index, swav.small_crops, swav.small_size, swav.small_scale)
 
     def forward(self, views: Sequence[Tensor]) -> Terms:
-        own = self.own
+        swav = self.settings
         Z = [gather(normalize(self.project(x), dim=1)) for x in views]
         fixed = int(self.steps_done) < self.frozen_steps
         prototypes = self.prototypes.detach() if fixed else self.prototypes
         with full_precision(Z[0]):
             scores = [z @ prototypes.to(z).mT for z in Z]
         n_full = sum(x.shape == views[0].shape for x in views)
-        loss = swapped_prediction(scores, n_full, own.temperature, own.eps, own.iterations)
+        loss = swapped_prediction(scores, n_full, swav.temperature, swav.eps, swav.iterations)
         return self.terms(loss, Z[0])
 
     @torch.no_grad()

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from unbend.functional import coding_rate
-from unbend.pretrain.method import Method
+from unbend.pretrain.method import Stage1Method
 from unbend.training import Terms, gather
 
 __all__ = ["TCR", "HeadStart", "TotalCodingRate", "tcr_objective"]
@@ -55,7 +55,7 @@ def tcr_objective(Z_views: Tensor, eps_sq: float = 0.2, invariance: float = 60.0
     return TCR(R + invariance * cosine, R, cosine)
 
 
-class TotalCodingRate(Method):
+class TotalCodingRate(Stage1Method):
     """The paper's stage 1: backbone and feature head maximise :func:`tcr_objective` (Eq. 5).
 
     The feature head is the projector, so stage 2 can continue with it. Published training (paper

@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from unbend.functional.checks import full_precision
-from unbend.pretrain.method import Projected, Published, pairs, same_shape
+from unbend.pretrain.method import Projected, PublishedTraining, pairs, same_shape
 from unbend.rules import FACTOR, NOT_NEGATIVE, knob, whole
 from unbend.training import Terms, gather
 
@@ -84,20 +84,20 @@ class VICReg(Projected):
 
     name = "vicreg"
     Settings = VICRegConfig
-    published = Published("lars", 0.2, 1e-6)  # section 4.2
+    published = PublishedTraining("lars", 0.2, 1e-6)  # section 4.2
     short = VICRegConfig(hidden=1.0)
     depth = 2
-    own: VICRegConfig
+    settings: VICRegConfig
 
     def forward(self, views: Sequence[Tensor]) -> Terms:
-        own = self.own
+        settings = self.settings
         Z = [gather(self.project(x)) for x in views]
         losses = []
         for a, b in pairs(len(Z)):
             terms = vicreg_terms(Z[a], Z[b])
             losses.append(
-                own.invariance * terms.invariance
-                + own.variance * terms.variance
-                + own.covariance * terms.covariance
+                settings.invariance * terms.invariance
+                + settings.variance * terms.variance
+                + settings.covariance * terms.covariance
             )
         return self.terms(torch.stack(losses).mean(), Z[0])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import hashlib
 import os
 import shutil
 import tarfile
@@ -12,10 +11,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from unbend.disk import atomic_open, default_data_dir
+from unbend.disk import atomic_open, default_data_dir, hash_file
 from unbend.progress import Progress, Tick, silent
 
-__all__ = ["Archive", "DataStore", "check", "md5", "read_gz"]
+__all__ = ["Archive", "DataStore", "check", "read_gz"]
 
 
 @dataclass(frozen=True)
@@ -110,21 +109,12 @@ class _Ticker:
 
 def check(path: Path, expected: str, name: str = "") -> None:
     """Raise a ValueError if the md5 differs from the published one; skip if there is none."""
-    if expected and (found := md5(path)) != expected:
+    if expected and (found := hash_file(path, "md5")) != expected:
         shown = name or repr(str(path))
         raise ValueError(
             f"{shown} is damaged or another version (md5 {found}, expected "
             f"{expected}); delete it and get it again"
         )
-
-
-def md5(path: Path) -> str:
-    """The md5 of a file."""
-    digest = hashlib.md5(usedforsecurity=False)
-    with open(path, "rb") as file:
-        while block := file.read(1 << 20):
-            digest.update(block)
-    return digest.hexdigest()
 
 
 def read_gz(path: Path) -> bytes:

@@ -5,7 +5,6 @@ Only the binary archives are read. The Python archives are pickles, which are ne
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -14,6 +13,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from unbend.disk import hash_bytes
 from unbend.sources.named.archives import Archive, DataStore
 from unbend.sources.named.spec import Labelled, Recipe
 
@@ -77,7 +77,7 @@ class CifarFiles:
     def _from_png(self, folder: Path, file: str) -> bytes:
         data = png_records(folder, file)
         md5 = next(part[file] for part in self.parts.values() if file in part)
-        if md5 and hashlib.md5(data, usedforsecurity=False).hexdigest() != md5:
+        if md5 and hash_bytes(data, "md5") != md5:
             raise ValueError(f"{str(folder)!r}: {file} differs from the published records")
         return data
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from unbend.disk import hash_bytes
 from unbend.sources.named.archives import Archive, DataStore, read_gz
 from unbend.sources.named.spec import Labelled, Recipe
 
@@ -46,7 +46,7 @@ class IdxFiles:
     def _read(self, store: DataStore, name: str) -> NDArray[Any]:
         path = self._find(store, name)
         data = read_gz(path)
-        found = hashlib.md5(data, usedforsecurity=False).hexdigest()
+        found = hash_bytes(data, "md5")
         if self.md5 and found != self.md5[name]:
             raise ValueError(
                 f"{str(path)!r} is damaged or another version (md5 {found} when unpacked, "
