@@ -27,11 +27,11 @@ __all__ = [
 # The code that results depend on: of stage 1, Algorithm 1, its peers and the estimator.
 STAGE1 = (
     *("functional", "samples", "networks", "training", "pretrain"),
-    *("rules.py", "knobs.py", "config.py", "begin.py"),
+    *("rules.py", "knobs.py", "config.py", "budget.py", "begin.py"),
 )
 ALGORITHM = (*STAGE1, "labels", "algorithm.py", "experiments/stages.py")
 PEERS = (*ALGORITHM, "baselines")
-ESTIMATOR = (*ALGORITHM, "estimator.py", "encoding.py", "parameters.py")
+ESTIMATOR = (*ALGORITHM, "estimator", "encoding.py", "parameters.py")
 
 _kept: set[str] = set()
 

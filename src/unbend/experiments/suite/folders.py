@@ -35,7 +35,7 @@ __all__ = ["Folder", "draw_folder", "run"]
 COUNT = 10
 # list → split of CIFAR-10 and the seed of its first folder
 _SPLITS = {"development": ("train", 1000), "test": ("test", 0)}
-_ROOMS = (*PEERS, "estimator.py", "encoding.py", "sources", "workflows")
+_ROOMS = (*PEERS, "estimator", "encoding.py", "sources", "workflows")
 COLUMNS = (
     "folder", "classes", "photographs", "sizes",
     "MLC ACC", "MLC NMI", "MLC ARI", "k-means ACC", "k-means NMI", "k-means ARI",
