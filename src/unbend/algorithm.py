@@ -210,7 +210,8 @@ def _label(run: Run, k: int, ends: list[Network], etas: Etas, history: History) 
     if config.labels.join == "auto":
         vectors = run.samples if run.samples.ndim == 2 else None
         graph = None if vectors is None or len(vectors) > _GRAPH_UP_TO else run.views.graph
-        labels, chosen = choose_labelling(states, k, samples=vectors, neighbors=graph, **tools)
+        tools |= {"samples": vectors, "metric": config.views.metric, "neighbors": graph}
+        labels, chosen = choose_labelling(states, k, **tools)
     else:
         labels = label_codes(
             states[1].C,

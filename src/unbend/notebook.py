@@ -81,7 +81,7 @@ def choices(config: Any, neighbors: Any, labelling: Sequence[Mapping[str, Any]])
     if labelling:
         best = labelling[0]
         parts.append(
-            f"labels by {best['labelling']}, kept of {len(labelling)} labellings: it "
-            f"explains {best['explained']:.1%} of the coding rate"
+            f"labels by {best['labelling']}, the best of {len(labelling)} labellings (score "
+            f"{best['score']:.3f})"
         )
     return "; ".join(parts)

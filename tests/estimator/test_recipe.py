@@ -37,7 +37,7 @@ def test_calibrated_values_are_reported(fitted):
     rows = fitted.labelling_
     assert rows == json.loads(json.dumps(rows))
     assert rows[0]["smallest_cluster"] == np.bincount(fitted.labels_).min()
-    assert rows[0]["explained"] == max(row["explained"] for row in rows)
+    assert rows[0]["score"] == max(row["score"] for row in rows)
     assert any(row["labelling"].startswith("stage 1: ") for row in rows)
     assert len({row["labelling"].split(":")[0] for row in rows}) == 3  # stage 1, two etas
 

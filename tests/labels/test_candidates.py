@@ -100,15 +100,13 @@ def test_the_table_is_sorted_and_survives_json():
     codes, _ = states(noise=0.6, spread=1.0)
     model = choose_labelling(codes, 4).model
     rows = json.loads(json.dumps(list(model.candidates)))
-    assert [set(row) for row in rows] == [{"labelling", "explained", "smallest_cluster"}] * len(
-        rows
-    )
+    assert [set(row) for row in rows] == [{"labelling", "score", "smallest_cluster"}] * len(rows)
     assert len({row["labelling"] for row in rows}) == len(rows) >= 4
     least = max(2, int(np.ceil(0.02 * 400 / 4)))
-    order = [(row["smallest_cluster"] >= least, row["explained"]) for row in rows]
+    order = [(row["smallest_cluster"] >= least, row["score"]) for row in rows]
     assert order == sorted(order, reverse=True)
     assert rows[0]["smallest_cluster"] == np.bincount(model.labels, minlength=4).min()
-    assert all(0 <= row["explained"] <= 1 for row in rows)
+    assert all(0 <= row["score"] <= 1 for row in rows)
     assert LabelModel.from_state(*model.state()).candidates == model.candidates
 
 
@@ -119,7 +117,7 @@ def test_the_score_is_the_share_of_the_rate_that_labels_explain():
     whole = coding_rate(Z, 0.3)
     parts = sum((labels == q).double().mean() * coding_rate(Z[labels == q], 0.3) for q in range(4))
     expected = float((whole - parts) / whole)
-    assert model.candidates[0]["explained"] == pytest.approx(expected, abs=1e-4)
+    assert model.candidates[0]["score"] == pytest.approx(expected, abs=1e-4)
 
 
 @pytest.mark.parametrize("method", ["dense", "landmarks"])

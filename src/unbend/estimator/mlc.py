@@ -129,8 +129,8 @@ class MLC(FittedModel):
     merge_tree_ : ndarray of shape (n_clusters_ - 1, 4)
         Which clusters merge next, as a SciPy linkage.
     labelling_ : list of dict
-        The labellings that were compared, the one that was kept first, each with the share of the
-        coding rate that it explains and the size of its smallest cluster.
+        The labellings that were compared, the one that was kept first, each with its score, between
+        0 and 1, and the size of its smallest cluster.
     neighbors_ : NeighborChoice
         The metric of the neighbours, and the scores of the other metrics' graphs.
     eigenvalues_ : ndarray

@@ -1,14 +1,8 @@
-r"""Several labellings of the same samples, and the one to keep.
+"""Several labellings of the same samples, and the one to keep.
 
 Line 10 of Algorithm 1 is one way from codes to labels. Which way is best depends on the data, and
-so does whether stage 2 helped. The paper's own Eq. (1), the rate reduction
-
-.. math:: ΔR(Z, Π) = R(Z) - \sum_q \frac{n_q}{n} R(Z_q)
-
-with the hard labels as Π, ranks finished labellings without true labels. As a share of R(Z) it is
-measured on the leading principal components of vectors, which no training has touched: features
-that stage 1 has fitted to wrong neighbours would otherwise judge themselves. Images have no such
-components; the features of stage 1, which no candidate has changed, judge there.
+so does whether stage 2 helped. :class:`~unbend.labels.judge.Judge` ranks finished labellings
+without true labels.
 """
 
 from __future__ import annotations
@@ -24,26 +18,20 @@ import torch
 from torch import Tensor
 
 from unbend.exceptions import UnbendWarning
-from unbend.functional import coding_rate
 from unbend.labels.assign import assign
 from unbend.labels.embedding import Embedding, Settings, choose_method, embed_codes
+from unbend.labels.judge import Judge
 from unbend.labels.label import Cut, classify, finish, join_blocks
 from unbend.labels.model import LabelModel
-from unbend.labels.subspaces import rate_reduction_of
 from unbend.progress import Progress, silent
 from unbend.samples.graph import graph_embedding
 
 __all__ = ["Codes", "Labelled", "choose_labelling"]
 
-# ε² of the score. Larger than in training: with few samples a cluster, a small ε² rewards
-# labellings that cut the features into pieces of equal size.
-_EPS_SQ = 0.3
-# Where the features of stage 1 judge, labellings of stage 1 are fitted to their judge, k-means most
-# of all: they must explain this much more to be kept.
+# Where only the features of stage 1 judge, labellings of stage 1 are fitted to their judge, k-means
+# most of all: they must score this much more to be kept.
 _LEAD = 1.005
 _TINY = 0.02  # of the mean size: a smaller cluster is a splinter
-_SCORED_ROWS = 20_000  # a random sample that measures the rate reduction
-_KMEANS_ROWS = 10_000  # a random sample that places the centres
 _STARTS = 12  # of k-means
 _MANY = 50  # clusters above which blocks are not counted and joined: it takes twice k eigenvectors
 
@@ -78,6 +66,7 @@ def choose_labelling(
     k: int,
     *,
     samples: Tensor | None = None,
+    metric: str = "euclidean",
     neighbors: Tensor | None = None,
     eps_sq: float = 0.1,
     method: str = "auto",
@@ -89,14 +78,16 @@ def choose_labelling(
     Parameters
     ----------
     codes : sequence of Codes
-        The first is the end of stage 1; its features measure the rate reduction where there are no
-        vectors. The others are the ends of stage 2.
+        The first is the end of stage 1, the others are ends of stage 2.
     k : int
         Number of clusters.
     samples : Tensor of shape (n, p), optional
-        The vectors themselves, which then measure the rate reduction.
+        The vectors themselves, for the judge.
+    metric : str
+        The metric of their neighbours.
     neighbors : Tensor of shape (n, m), optional
-        Neighbours of each sample, for a labelling by spectral clustering of their graph.
+        Neighbours of each sample, for the judge and for a labelling by spectral clustering of their
+        graph.
     eps_sq : float
         ε² of the merge tree and the outlier score.
     method : {"auto", "dense", "blocks", "landmarks"}
@@ -111,7 +102,7 @@ def choose_labelling(
     have one, and then a warning says so.
     """
     path = choose_method(method, len(codes[0].C), k)
-    judge = codes[0].Z if samples is None else _principal(samples, codes[0].Z.shape[1])
+    judge = Judge(codes[0].Z, samples, metric, neighbors)
     found = [
         candidate
         for source, state in enumerate(codes)
@@ -140,7 +131,7 @@ def choose_labelling(
 def _row(candidate: _Candidate) -> dict[str, Any]:
     return {
         "labelling": candidate.name,
-        "explained": round(candidate.score, 5),
+        "score": round(candidate.score, 5),
         "smallest_cluster": candidate.smallest,
     }
 
@@ -148,7 +139,7 @@ def _row(candidate: _Candidate) -> dict[str, Any]:
 def _candidates(
     state: Codes,
     source: int,
-    judge: Tensor,
+    judge: Judge,
     neighbors: Tensor | None,
     k: int,
     path: str,
@@ -170,49 +161,26 @@ def _candidates(
     for way, cut in cuts.items():
         labels = classify(cut.representatives, state.C, settings.progress, warn=False)[1]
         sizes = torch.bincount(labels, minlength=k)
-        score = _explained(judge, labels, k)
-        score = score / _LEAD if source == 0 and judge is state.Z else score
+        score = judge.score(labels, k)
+        score = score / _LEAD if source == 0 and judge.only_features else score
         yield _Candidate(f"{state.name}: {way}", source, cut, score, int(sizes.min()))
 
 
-def _explained(Z: Tensor, labels: Tensor, k: int) -> float:
-    """The share of R(Z) that the labels explain, ΔR / R."""
-    chosen = _some(len(Z), _SCORED_ROWS)
-    Z, labels = Z[chosen], labels[chosen.to(labels.device)].cpu()
-    whole = float(coding_rate(Z, _EPS_SQ))
-    return rate_reduction_of(Z, labels, k, _EPS_SQ) / whole if whole > 0 else 0.0
-
-
-def _principal(samples: Tensor, d: int) -> Tensor:
-    """Rows of the d leading principal components of vectors, on the unit sphere."""
-    X = samples.detach().cpu().float()
-    X = X - X.mean(0)
-    pilot = X[_some(len(X), _SCORED_ROWS)]
-    _, vectors = torch.linalg.eigh(pilot.T @ pilot)
-    return torch.nn.functional.normalize(X @ vectors[:, -min(d, X.shape[1]) :], dim=1)
-
-
-def _some(n: int, most: int) -> Tensor:
-    """Positions of a random sample of n rows, all of them while they are few."""
-    return torch.randperm(n, generator=torch.Generator().manual_seed(0))[:most].sort().values
-
-
-def _kmeans(C: Tensor, judge: Tensor, embedding: Embedding, k: int, seed: int) -> Cut | None:
+def _kmeans(C: Tensor, judge: Judge, embedding: Embedding, k: int, seed: int) -> Cut | None:
     """k-means of the codes; None where the landmarks do not show all clusters.
 
-    Of several starts the one is kept whose labels explain most, not the one of smallest inertia:
-    local optima that put two groups together differ little in inertia.
+    Of several starts the one is kept whose labels explain most of the features of stage 1, not the
+    one of smallest inertia: local optima that put two groups together differ little in inertia.
+    The whole score would fit k-means to its judge, which then prefers it.
     """
     from sklearn.cluster import KMeans
 
-    chosen = _some(len(C), _KMEANS_ROWS)
-    rows = C[chosen.to(C.device)].cpu().float().numpy()
+    rows = C[judge.rows.to(C.device)].cpu().float().numpy()
     starts = [
         KMeans(k, n_init=1, random_state=(seed + i) % 2**32).fit(rows)
         for i in range(_STARTS if k <= _MANY else 2)
     ]
-    judged = judge[chosen.to(judge.device)]
-    scores = [_explained(judged, torch.from_numpy(s.labels_).long(), k) for s in starts]
+    scores = [judge.feature_share(torch.from_numpy(s.labels_).long(), k) for s in starts]
     best = starts[int(np.argmax(scores))]
     nodes = np.ascontiguousarray(embedding.nodes.cpu().float().numpy())
     labels = torch.from_numpy(best.predict(nodes).astype(np.int64)).to(C.device)

@@ -16,7 +16,7 @@ from scipy.sparse.csgraph import connected_components
 from scipy.sparse.linalg import LinearOperator, eigsh
 from torch import Tensor
 
-__all__ = ["graph_embedding", "graph_spectrum"]
+__all__ = ["graph_embedding", "graph_spectrum", "links"]
 
 _DENSE = 600  # up to this many rows, compute all eigenpairs
 _TOL = 1e-5
@@ -83,9 +83,14 @@ def _leading(neighbors: Tensor, k: int, *, vectors: bool) -> _Pairs:
 
 def _normalized_adjacency(neighbors: Tensor) -> tuple[csr_array, Array]:
     """The normalised adjacency, and the square roots of the degrees."""
+    edges = links(neighbors)
+    root = np.sqrt(np.asarray(edges.sum(axis=1)).ravel())
+    return csr_array(diags_array(1 / root) @ edges @ diags_array(1 / root)), root
+
+
+def links(neighbors: Tensor) -> csr_array:
+    """The symmetric adjacency: 1 where one of two samples is a neighbour of the other."""
     n, m = neighbors.shape
     rows = np.repeat(np.arange(n), m)
     edges = csr_array((np.ones(n * m), (rows, neighbors.cpu().numpy().ravel())), shape=(n, n))
-    edges = csr_array(edges.maximum(edges.T))
-    root = np.sqrt(np.asarray(edges.sum(axis=1)).ravel())
-    return csr_array(diags_array(1 / root) @ edges @ diags_array(1 / root)), root
+    return csr_array(edges.maximum(edges.T))

@@ -13,7 +13,7 @@ from unbend.progress import Progress, Tick, silent
 from unbend.samples.approximate import approximate_neighbors, has_faiss
 from unbend.threads import threads_for, use_threads
 
-__all__ = ["nearest_neighbors", "neighbors_by", "whitening_basis"]
+__all__ = ["nearest_neighbors", "neighbors_by", "place", "whitening_basis"]
 
 _BASIS_ROWS = 20_000  # enough to measure a covariance
 _EXACT_UP_TO = 50_000  # rows; a search of twice as many takes four times as long
@@ -133,6 +133,21 @@ def _search_all(
         if n > _SHOWN_FROM:
             progress(Tick("neighbours", min(start + block, n), n))
     return found
+
+
+def place(X: Tensor, metric: str) -> Tensor:
+    """Rows of which the Euclidean distances are those of the metric; for ridge, the products.
+
+    Examples
+    --------
+    >>> X = torch.tensor([[0.0, 8.0], [2.0, 40.0]]).double()
+    >>> place(X, "standardized").square().round(decimals=6).tolist()
+    [[0.5, 0.5], [0.5, 0.5]]
+    """
+    X = X - X.mean(0)
+    if metric.startswith(RIDGE):
+        return _whitening(normalize(X.double(), dim=1))(float(metric.removeprefix(RIDGE)))
+    return _place(X, metric)
 
 
 def _place(X: Tensor, metric: str) -> Tensor:

@@ -1,0 +1,130 @@
+r"""Score a finished labelling without true labels.
+
+Three shares between 0 and 1 say how well a labelling fits, each seen from another side:
+
+- *samples*: the share of the coding rate of the vectors that the labels explain, ΔR / R with the
+  paper's Eq. (1),
+
+  .. math:: ΔR(X, Π) = R(X) - \sum_q \frac{n_q}{n} R(X_q)
+
+  and the hard labels as Π, on their leading principal components in the metric of the neighbours.
+  No training has touched them, so no labelling can be fitted to this judge.
+- *features*: the same share on the features of stage 1.
+- *graph*: the share of a cluster's links in the neighbour graph that stay inside it, averaged over
+  clusters: one minus the normalised cut, divided by k.
+
+The score is their geometric mean with weights 4 : 2 : 1. Each share alone fails on some data: the
+samples where groups are curved around one centre, the features where stage 1 was fitted to wrong
+neighbours, the graph where a small piece can be cut off cheaply. For images, whose pixels say
+little about likeness, the features judge alone.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from unbend.functional import coding_rate
+from unbend.labels.subspaces import rate_reduction_of
+from unbend.samples.graph import links
+from unbend.samples.neighbors import place
+
+__all__ = ["Judge"]
+
+# ε² of the rates. Larger than in training: with few samples a cluster, a small ε² rewards
+# labellings that cut the features into pieces of equal size.
+_EPS_SQ = 0.3
+_WEIGHTS = {"samples": 4, "features": 2, "graph": 1}
+_ROWS = 10_000  # a random sample that measures the rates
+_LEAST = 1e-6  # a share, so that its logarithm exists
+
+
+class Judge:
+    """Scores of labellings of the same samples.
+
+    Parameters
+    ----------
+    Z : Tensor of shape (n, d)
+        Features of stage 1.
+    samples : Tensor of shape (n, p), optional
+        The vectors themselves.
+    metric : str
+        Metric of their neighbours, see :func:`~unbend.samples.nearest_neighbors`.
+    neighbors : Tensor of shape (n, m), optional
+        Neighbours of each sample.
+
+    Examples
+    --------
+    >>> X = torch.eye(2).repeat_interleave(4, 0)
+    >>> judge = Judge(X, X)
+    >>> right, wrong = torch.arange(8) // 4, torch.arange(8) % 2
+    >>> judge.score(right, 2) > judge.score(wrong, 2)
+    True
+    """
+
+    def __init__(
+        self,
+        Z: Tensor,
+        samples: Tensor | None = None,
+        metric: str = "euclidean",
+        neighbors: Tensor | None = None,
+    ) -> None:
+        order = torch.randperm(len(Z), generator=torch.Generator().manual_seed(0))
+        self.rows = order[:_ROWS].sort().values
+        self._rates = {"features": Z[self.rows.to(Z.device)].cpu().float()}
+        if samples is not None:
+            rows = samples.detach()[self.rows.to(samples.device)].cpu()
+            self._rates["samples"] = _principal(place(rows, metric).float(), Z.shape[1])
+        self.only_features = samples is None
+        self._links = None if neighbors is None else links(neighbors).nonzero()
+
+    def shares(self, labels: Tensor, k: int) -> dict[str, float]:
+        """The shares of a labelling of all samples, by name."""
+        labels = labels.cpu()
+        found = {name: _explained(rows, labels[self.rows], k) for name, rows in self._rates.items()}
+        if self._links is not None:
+            found["graph"] = self._kept_links(labels.numpy(), k)
+        return found
+
+    def score(self, labels: Tensor, k: int) -> float:
+        """The weighted geometric mean of the shares."""
+        return _combine(self.shares(labels, k))
+
+    def feature_share(self, labels: Tensor, k: int) -> float:
+        """The share of the features alone, for labels of the samples at ``rows``."""
+        return _explained(self._rates["features"], labels, k)
+
+    def _kept_links(self, labels: NDArray[np.int64], k: int) -> float:
+        """Mean over clusters of the share of their links that stay inside."""
+        assert self._links is not None
+        own, other = (labels[ends] for ends in self._links)
+        whole = np.bincount(own, minlength=k)
+        inside = np.bincount(own, own == other, minlength=k)
+        return float((inside[whole > 0] / whole[whole > 0]).mean())
+
+
+def _combine(shares: dict[str, float]) -> float:
+    total = sum(_WEIGHTS[name] for name in shares)
+    logs = (_WEIGHTS[name] * math.log(max(share, _LEAST)) for name, share in shares.items())
+    return math.exp(sum(logs) / total)
+
+
+def _explained(X: Tensor, labels: Tensor, k: int) -> float:
+    """The share of R(X) that the labels explain, ΔR / R."""
+    whole = float(coding_rate(X, _EPS_SQ))
+    return rate_reduction_of(X, labels, k, _EPS_SQ) / whole if whole > 0 else 0.0
+
+
+def _principal(X: Tensor, d: int) -> Tensor:
+    """The d leading principal components of centred rows, of unit mean square length.
+
+    Rows keep their lengths: in tables, lengths tell groups apart that share a direction.
+    """
+    X = X - X.mean(0)
+    _, vectors = torch.linalg.eigh(X.T @ X)
+    X = X @ vectors[:, -min(d, X.shape[1]) :]
+    return X / X.square().sum(1).mean().sqrt().clamp_min(torch.finfo(X.dtype).tiny)

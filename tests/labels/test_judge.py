@@ -1,0 +1,93 @@
+"""The judge of labellings against plain loops, and its invariances."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from tests.generators.subspaces import union_of_subspaces
+
+from unbend.functional import coding_rate
+from unbend.labels.judge import Judge
+from unbend.samples import nearest_neighbors
+
+
+@pytest.fixture(scope="module")
+def problem():
+    data = union_of_subspaces(150, 3, d=12, noise=0.2, imbalance=3, seed=0)
+    Z, y = torch.from_numpy(data.Z).float(), torch.from_numpy(data.y)
+    X = 5 * Z @ torch.randn(12, 20, generator=torch.Generator().manual_seed(1)) + 3
+    return Z, X, y, nearest_neighbors(X, 4)
+
+
+def explained(X, labels, k):
+    whole = coding_rate(X, 0.3)
+    parts = [X[labels == q] for q in range(k)]
+    return float(1 - sum(len(p) / len(X) * coding_rate(p, 0.3) for p in parts if len(p)) / whole)
+
+
+def test_shares_equal_their_definitions(problem):
+    Z, X, y, neighbors = problem
+    shares = Judge(Z, X, "euclidean", neighbors).shares(y, 3)
+    assert shares["features"] == pytest.approx(explained(Z.double(), y, 3), abs=1e-5)
+    # The rate does not change under rotation, so an SVD serves as well as the judge's eigenvectors.
+    centred = (X - X.mean(0)).double()
+    U, s, _ = torch.linalg.svd(centred, full_matrices=False)
+    rows = (U * s)[:, :12]
+    rows = rows / rows.square().sum(1).mean().sqrt()
+    assert shares["samples"] == pytest.approx(explained(rows, y, 3), abs=1e-5)
+    inside, whole = np.zeros(3), np.zeros(3)
+    linked = {frozenset((i, j)) for i, row in enumerate(neighbors.tolist()) for j in row}
+    for i, j in map(tuple, linked):
+        for end, other in ((i, j), (j, i)):
+            whole[y[end]] += 1
+            inside[y[end]] += y[end] == y[other]
+    assert shares["graph"] == pytest.approx((inside / whole).mean())
+
+
+def test_score_is_the_weighted_geometric_mean(problem):
+    Z, X, y, neighbors = problem
+    judge = Judge(Z, X, "euclidean", neighbors)
+    s = judge.shares(y, 3)
+    expected = (s["samples"] ** 4 * s["features"] ** 2 * s["graph"]) ** (1 / 7)
+    assert judge.score(y, 3) == pytest.approx(expected)
+    assert Judge(Z).score(y, 3) == pytest.approx(s["features"])
+
+
+def test_true_labels_beat_shuffled_and_merged_ones(problem):
+    Z, X, y, neighbors = problem
+    judge = Judge(Z, X, "euclidean", neighbors)
+    shuffled = y[torch.randperm(len(y), generator=torch.Generator().manual_seed(0))]
+    merged = torch.where(y == 2, 1, y)
+    assert judge.score(y, 3) > judge.score(merged, 3) > judge.score(shuffled, 3)
+
+
+def test_units_do_not_matter(problem):
+    """Neither the unit of all columns nor, with standardised columns, that of one."""
+    Z, X, y, _ = problem
+    plain = Judge(Z, X).score(y, 3)
+    assert Judge(Z, 1000 * X + 7).score(y, 3) == pytest.approx(plain, rel=1e-4)
+    scale = torch.ones(20)
+    scale[3] = 500.0
+    standard = Judge(Z, X, "standardized").score(y, 3)
+    assert Judge(Z, X * scale, "standardized").score(y, 3) == pytest.approx(standard, rel=1e-4)
+    assert Judge(Z, X * scale).score(y, 3) != pytest.approx(plain, rel=1e-2)
+
+
+def test_lengths_tell_groups_apart_that_share_a_direction():
+    """Two groups at one side of the origin and one at the other, all on one line."""
+    generator = torch.Generator().manual_seed(0)
+    y = torch.arange(300) % 3
+    line = torch.tensor([-4.0, 1.0, 3.0])[y][:, None] * torch.ones(1, 4)
+    X = line + 0.2 * torch.randn(300, 4, generator=generator)
+    judge = Judge(torch.nn.functional.normalize(X, dim=1), X, "euclidean", nearest_neighbors(X, 5))
+    by_side = torch.where(y == 2, 1, y)
+    by_side[y == 1] = torch.arange(100) % 2 + 1  # the right two groups mixed
+    assert judge.score(y, 3) > judge.score(by_side, 3)
+
+
+def test_a_worthless_labelling_has_a_finite_score():
+    X = torch.ones(6, 3)
+    score = Judge(torch.nn.functional.normalize(X, dim=1), X).score(torch.zeros(6).long(), 1)
+    assert 0 <= score < 1e-3
+    assert math.isfinite(score)
