@@ -11,8 +11,8 @@ __all__ = ["command"]
 
 @click.command("doctor", short_help="Check the installation.")
 @click.option("--test/--no-test", default=True, help="Cluster a few hundred vectors as a test.")
-@options.output_options
-def command(test: bool, quiet: bool, as_json: bool) -> None:
+@options.json_option
+def command(test: bool, as_json: bool) -> None:
     """Show what is installed, on which devices it runs, and whether it works.
 
     \b

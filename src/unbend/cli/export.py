@@ -30,7 +30,7 @@ __all__ = ["command"]
     "--image-size", nargs=2, type=click.IntRange(min=4), metavar="HEIGHT WIDTH",
     help="onnx, with an encoder: size of the images that the graph takes. [default: the encoder's]",
 )  # fmt: skip
-@options.output_options
+@options.json_option
 def command(
     run: Path,
     kind: str,
@@ -39,7 +39,6 @@ def command(
     copy: bool,
     curated: bool,
     image_size: tuple[int, int] | None,
-    quiet: bool,
     as_json: bool,
 ) -> None:
     """Export the labels or the model of RUN for other programs.

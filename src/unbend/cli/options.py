@@ -29,6 +29,7 @@ __all__ = [
     "emit",
     "encoder_option",
     "engine_options",
+    "json_option",
     "out_option",
     "output_options",
     "pretraining_methods",
@@ -217,12 +218,17 @@ def refuse_for_ray(**given: bool) -> None:
             raise click.UsageError(f"--{name} is not for --engine ray; leave it out")
 
 
+def json_option(function: F) -> F:
+    """``--json``."""
+    return click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")(
+        function
+    )
+
+
 def output_options(function: F) -> F:
     """``--quiet`` and ``--json``."""
-    function = click.option(
-        "--json", "as_json", is_flag=True, help="Print the result as JSON; progress goes to stderr."
-    )(function)
-    return click.option("-q", "--quiet", is_flag=True, help="Show no progress.")(function)
+    quiet = click.option("-q", "--quiet", is_flag=True, help="Show no progress.")
+    return quiet(json_option(function))
 
 
 def announce(text: str, quiet: bool) -> None:

@@ -16,10 +16,8 @@ __all__ = ["command"]
 @click.argument("repo", metavar="OWNER/NAME")
 @click.option("--license", metavar="ID", help="Licence in the model card, such as mit.")
 @click.option("--private", is_flag=True, help="Make a new repository private.")
-@options.output_options
-def command(
-    run: Path, repo: str, license: str | None, private: bool, quiet: bool, as_json: bool
-) -> None:
+@options.json_option
+def command(run: Path, repo: str, license: str | None, private: bool, as_json: bool) -> None:
     """Share the model of RUN on the Hugging Face hub, with a card written from the run.
 
     \b

@@ -14,8 +14,8 @@ __all__ = ["command"]
 @click.command("report", short_help="Write the report of a run again.")
 @click.argument("run", metavar="RUN", type=click.Path(path_type=Path))
 @click.option("--curated", is_flag=True, help="The clusters as corrected in unbend explore.")
-@options.output_options
-def command(run: Path, curated: bool, quiet: bool, as_json: bool) -> None:
+@options.json_option
+def command(run: Path, curated: bool, as_json: bool) -> None:
     """Write report.html of a finished run again: one file to view and share.
 
     \b

@@ -10,13 +10,12 @@ from functools import cached_property
 from pathlib import Path
 
 import numpy as np
-from PIL import Image
 from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
 
 from unbend.explore.acts import NOISE, Rows
 from unbend.explore.looking import few
 from unbend.explore.material import Material
-from unbend.pixels.decode import FORMATS
+from unbend.pixels.decode import open_image
 
 __all__ = ["Naming", "date_range", "top_words"]
 
@@ -137,7 +136,7 @@ def _words(text: str) -> list[str]:
 def taken(path: Path) -> datetime | None:
     """When a photograph was taken, by its EXIF data."""
     try:
-        with Image.open(path, formats=FORMATS) as image:
+        with open_image(path) as image:
             exif = image.getexif()
             text = exif.get_ifd(0x8769).get(0x9003) or exif.get(0x0132)
         return datetime.strptime(str(text), "%Y:%m:%d %H:%M:%S")

@@ -27,6 +27,7 @@ __all__ = [
     "decode",
     "content_hash",
     "is_regular",
+    "open_image",
     "read_image",
     "square",
 ]
@@ -104,9 +105,7 @@ def decode(file: IO[bytes], size: int) -> bytes:
     """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # Pillow warns about metadata that we do not use
-        if "HEIF" in FORMATS and "HEIF" not in Image.OPEN:
-            importlib.import_module("pillow_heif").register_heif_opener()
-        with Image.open(file, formats=FORMATS) as image:
+        with open_image(file) as image:
             width, height = image.size
             if width * height > MAX_PIXELS:
                 raise Unreadable(f"too many pixels ({width} x {height}, limit {MAX_PIXELS})")
@@ -114,6 +113,13 @@ def decode(file: IO[bytes], size: int) -> bytes:
             # enough detail for the final resize.
             image.draft(None, (2 * size, 2 * size))
             return square(image, size)
+
+
+def open_image(file: str | os.PathLike[str] | IO[bytes]) -> Image.Image:
+    """Open an image of one of the supported formats; its pixels are read later."""
+    if "HEIF" in FORMATS and "HEIF" not in Image.OPEN:
+        importlib.import_module("pillow_heif").register_heif_opener()
+    return Image.open(file, formats=FORMATS)
 
 
 def square(image: Image.Image, size: int) -> bytes:

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath, PureWindowsPath
-from typing import NamedTuple, overload
+from typing import NamedTuple
 
 from unbend.pixels.decode import EXTENSIONS
 
-__all__ = ["Broken", "Listing", "PathList", "has_images", "inside", "list_images", "skipped_hint"]
+__all__ = ["Broken", "Listing", "has_images", "inside", "list_images", "skipped_hint"]
 
 # Images that are not read, or only with an extra; they are counted.
 _KINDS = (
@@ -138,22 +137,3 @@ def _identity(status: os.stat_result) -> tuple[int, int]:
 
 def _by_path(broken: Broken) -> bytes:
     return os.fsencode(broken.path)
-
-
-class PathList(Sequence[Path]):
-    """Paths built from a root and names on access; a million Path objects need much memory."""
-
-    def __init__(self, root: Path, names: Sequence[str]) -> None:
-        self._root, self._names = root, names
-
-    def __len__(self) -> int:
-        return len(self._names)
-
-    @overload
-    def __getitem__(self, index: int) -> Path: ...
-    @overload
-    def __getitem__(self, index: slice) -> Sequence[Path]: ...
-    def __getitem__(self, index: int | slice) -> Path | Sequence[Path]:
-        if isinstance(index, slice):
-            return PathList(self._root, self._names[index])
-        return self._root / self._names[index]

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from PIL import Image
+
+from unbend.pixels.decode import open_image
 
 __all__ = ["Problem", "find_problems"]
 
@@ -44,6 +44,6 @@ def _sharpness(gray: NDArray[np.float64]) -> float:
     return float(laplacian.var() / max(float(inner.var()), 1e-9))
 
 
-def _shorter_side(path: Path) -> Any:
-    with Image.open(path) as image:
+def _shorter_side(path: Path) -> int:
+    with open_image(path) as image:
         return min(image.size)

@@ -3,54 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, overload
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from unbend.disk import check_whole, forget_pages
 from unbend.pixels.folders import Broken
+from unbend.pixels.lazy import LazySequence
 from unbend.tables.table import shorten
 
-__all__ = ["PickedNames", "RowNames", "check_broken", "find_bad_rows", "leave_out"]
+__all__ = ["check_broken", "find_bad_rows", "leave_out", "row_names"]
 
 _CHUNK = 1 << 20  # numbers checked at a time
 
 
-class RowNames(Sequence[str]):
-    """Row numbers as text, created on access."""
-
-    def __init__(self, rows: range) -> None:
-        self._rows = rows
-
-    def __len__(self) -> int:
-        return len(self._rows)
-
-    @overload
-    def __getitem__(self, index: int) -> str: ...
-    @overload
-    def __getitem__(self, index: slice) -> Sequence[str]: ...
-    def __getitem__(self, index: int | slice) -> str | Sequence[str]:
-        return RowNames(self._rows[index]) if isinstance(index, slice) else str(self._rows[index])
-
-
-class PickedNames(Sequence[str]):
-    """Some of the names of all rows."""
-
-    def __init__(self, names: Sequence[str], rows: NDArray[np.int64]) -> None:
-        self._names, self._rows = names, rows
-
-    def __len__(self) -> int:
-        return len(self._rows)
-
-    @overload
-    def __getitem__(self, index: int) -> str: ...
-    @overload
-    def __getitem__(self, index: slice) -> Sequence[str]: ...
-    def __getitem__(self, index: int | slice) -> str | Sequence[str]:
-        if isinstance(index, slice):
-            return PickedNames(self._names, self._rows[index])
-        return self._names[int(self._rows[index])]
+def row_names(n: int) -> Sequence[str]:
+    """Row numbers as text."""
+    return LazySequence(str, range(n))
 
 
 def find_bad_rows(X: NDArray[Any]) -> NDArray[np.int64]:

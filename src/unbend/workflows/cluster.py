@@ -380,7 +380,8 @@ class _Job:
         selection = model.model_selection_
         if selection is not None:
             low, high = selection.interval
-            lines = [f"number of clusters: {selection.chosen}, {low} to {high} are plausible"]
+            span = "" if low == high else f", {low} to {high} are plausible"
+            lines = [f"number of clusters: {selection.chosen}{span}"]
             lines += [f"  {row['text']}" for row in selection.candidates]
             text += "\n" + "\n".join(lines)
         if model.outliers == "label":

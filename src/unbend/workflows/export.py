@@ -7,12 +7,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from PIL import Image
-
 from unbend.deploy import OnnxExport, export_onnx
 from unbend.disk import atomic_directory, atomic_write, to_json
 from unbend.explore.keep import curated_labels, curated_rows
-from unbend.pixels.decode import FORMATS as IMAGE_FORMATS
+from unbend.pixels.decode import open_image
 from unbend.pixels.folders import inside
 from unbend.runs import LabelRows, check_run, read_json, read_labels
 from unbend.runs.labels import labels_file, needs_mark
@@ -187,7 +185,7 @@ def _write_coco(rows: LabelRows, paths: list[Path], folder: Path, copy: bool) ->
     for row, path in enumerate(paths):
         target = folder / "data" / f"{row:07d}-{path.name}"
         put_image(path, target, copy)
-        with Image.open(path, formats=IMAGE_FORMATS) as image:
+        with open_image(path) as image:
             width, height = image.size
         images.append({"id": row + 1, "file_name": target.name, "width": width, "height": height})
         notes.append(

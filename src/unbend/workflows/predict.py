@@ -60,9 +60,10 @@ class PredictResult:
         """One line of text, or two for a table."""
         broken = f", {self.n_broken} broken ones left out" if self.n_broken else ""
         broken += f" (see {self.broken})" if self.broken is not None else ""
+        where = "standard output" if self.out == _STDOUT else self.out
         text = (
             f"{count(self.n_samples, 'sample')} labelled, {self.n_outliers} of them outliers"
-            f"{broken}, {self.seconds:.0f} s; written to {self.out}"
+            f"{broken}, {self.seconds:.0f} s; written to {where}"
         )
         return f"read {self.read}\n{text}" if self.read else text
 
