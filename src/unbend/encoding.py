@@ -21,7 +21,7 @@ from unbend.samples.embedding_cache import EmbeddingCache
 from unbend.samples.encoded_views import CachedViews, LiveViews, augmented, policy_fingerprint
 from unbend.samples.neighbor_cache import NeighborCache
 from unbend.texts import TextEncoder
-from unbend.texts.sentences import Sentences
+from unbend.texts.sentences import SentenceEncoder
 
 __all__ = [
     "EncodedImages",
@@ -73,7 +73,7 @@ def embed_texts(
     progress: Progress = silent,
 ) -> NDArray[np.float32]:
     """Vectors (n, p) of texts; those that a sentence encoder has seen come from the cache."""
-    if not isinstance(encoder, Sentences):
+    if not isinstance(encoder, SentenceEncoder):
         return encoder.encode(texts)
     if cache is None:
         return encoder.encode(texts, progress)

@@ -71,8 +71,8 @@ TABLES = [
     (["twice.csv"], "'twice.csv' has several columns called 'a'; rename them"),
     (["words.csv"], "it holds: name, body; cluster texts with --text name"),
     (["ids.csv"], "name what to take with --columns label"),
-    (["holes.csv"], "8 of 30 rows of 'holes.csv' cannot be read (26.7%, limit 10.0%)"),
-    (["holes.csv", "--strict"], "8 of 30 rows of 'holes.csv' cannot be read (26.7%, limit 0.0%)"),
+    (["holes.csv"], "8 of 30 rows of 'holes.csv' cannot be used (26.7%, limit 10.0%)"),
+    (["holes.csv", "--strict"], "8 of 30 rows of 'holes.csv' cannot be used (26.7%, limit 0.0%)"),
     (["holes.csv", "--strict"], "'0': NaN in b; '1': NaN in b; '2': NaN in b; repair them, or"),
     (["good.tsv"], "n_clusters='auto' of MLC needs at least 5 samples, got n_samples=2"),
     (["sheet.xlsx"], "cannot read 'sheet.xlsx'; give a folder of images or texts, or a .npy"),
@@ -116,7 +116,7 @@ TABLES = [
     (["notes", "--encoder", "photos"], "'photos' holds no .safetensors weights"),
     (["notes", "--labels", "folders"], "labels='folders' needs sub-folders"),
     (["blanks"], "6 of 6 files of 'blanks' cannot be read"),
-    (["silent.csv", "--text", "body"], "9 of 9 rows of 'silent.csv' cannot be read"),
+    (["silent.csv", "--text", "body"], "9 of 9 rows of 'silent.csv' cannot be used"),
     (["numbers.csv", "--text", "body"], "the 9 texts share no words to compare"),
     (["words.csv", "--text", "body", "-k", "9"], "-k 9 must be at most the 2 samples to train on"),
     (["nothing.csv", "-o", "run"], "no file, folder or data set 'nothing.csv'"),
@@ -150,7 +150,7 @@ OTHERS = [
     (["export", "run", "--format", "csv", "--copy"], "csv holds no images; leave --copy"),
     (["inspect", "nowhere"], "no file, folder or data set 'nowhere'"),
     (["inspect", "blobs.npy"], "inspect is for image files, and 'blobs.npy' holds vectors"),
-    (["inspect", "notes"], "texts need an encoder"),
+    (["inspect", "notes"], "inspect is for image files, and 'notes' holds texts"),
     (["inspect"], "Missing argument 'FOLDER'"),
 ]
 

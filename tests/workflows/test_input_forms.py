@@ -1,6 +1,7 @@
 """Every form of input, with real files: cluster it, label it again, export it."""
 
 import csv
+import json
 from pathlib import Path
 
 import datasets
@@ -13,11 +14,13 @@ import pyarrow.parquet as pq
 import pytest
 import torch
 from PIL import Image
+from pillow_heif import register_heif_opener
 from safetensors.numpy import save_file
 
 from unbend.sources import open_source
 from unbend.workflows import cluster, export, predict
 
+register_heif_opener()  # to write HEIC
 QUICK = {
     "pretrain.epochs": 1, "pretrain.head_steps": 1, "stage2.epochs": 1, "views.n_neighbors": 2,
     "views.metric": "euclidean", "stage2.eta": 0.2,
@@ -47,6 +50,8 @@ def write(name: str, text: str, encoding: str = "utf-8") -> str:
 def table(name: str, columns: dict) -> str:
     if name.endswith(".parquet"):
         pq.write_table(pa.table(columns), name)
+    elif name.endswith(".csv"):
+        pd.DataFrame(columns).to_csv(name, index=False)
     else:
         feather.write_feather(pa.table(columns), name)
     return name
@@ -70,6 +75,11 @@ def tensors(**arrays) -> str:
 def indexed_parquet() -> str:
     pd.DataFrame(COLUMNS, index=pd.Index(IDS, name="case")).to_parquet("i.parquet")
     return "i.parquet"
+
+
+def indexed_csv() -> str:
+    pd.DataFrame(COLUMNS).to_csv("i.csv")  # its first column has no name
+    return "i.csv"
 
 
 def folder(kind: str = "png", within=lambda i: "") -> str:
@@ -135,6 +145,9 @@ VECTORS = {
     "csv without a column": (
         lambda: write("a.csv", lines([[*row, n % 3] for n, row in enumerate(V)],
                                      header=[*COLUMNS, "z"])), {"exclude": ["z"]}, ROWS),
+    "csv of lists": (lambda: table("a.csv", ID | {"v": V.tolist()}), {}, IDS),
+    "csv of arrays": (lambda: table("a.csv", ID | {"v": list(V)}), {}, IDS),
+    "csv of an index": (indexed_csv, {}, ROWS),
     "tsv": (lambda: write("a.tsv", lines(V, "\t", COLUMNS)), {}, ROWS),
     "parquet": (lambda: table("a.parquet", COLUMNS), {}, ROWS),
     "parquet of lists": (lambda: table("a.parquet", ID | {"v": list(V)}), {}, IDS),
@@ -170,6 +183,7 @@ IMAGES = {
         lambda: folder(within=lambda i: f"group{i // 8}"), {"labels": "folders"},
         [f"group{i // 8}/{i:02}.png" for i in range(N)]),
     "folder of AVIF": (lambda: folder("avif"), {}, [f"{i:02}.avif" for i in range(N)]),
+    "folder of HEIC": (lambda: folder("heic"), {}, [f"{i:02}.heic" for i in range(N)]),
     "csv list": (lambda: listing("l.csv"), {}, [f"photos/{p}" for p in PICTURES]),
     "csv list with ids": (lambda: listing("l.csv", {"who": IDS}), {"id": "who"}, IDS),
     "tsv list": (lambda: listing("l.tsv", Y), {"labels": "label"},
@@ -245,3 +259,5 @@ def test_cluster_predict_and_export(name):
     if name in IMAGES and isinstance(spec, str) and not spec.endswith(".npy"):
         out = export("run", "imagefolder", out="sorted")
         assert sum(path.is_file() for path in out.rglob("*")) == N
+        notes = json.loads((export("run", "coco", out="coco") / "labels.json").read_text())
+        assert [image["width"] for image in notes["images"]] == [32] * N

@@ -2,6 +2,7 @@
 
 import csv
 import json
+import re
 from pathlib import Path
 
 import numpy as np
@@ -216,7 +217,25 @@ def test_inspect_finds_duplicates_and_poor_images():
     assert {("soft.png", "blurred"), ("night.png", "dark"), ("tiny.png", "tiny")} <= poor
     assert {("red.png", "flat"), ("blue.png", "flat")} <= poor
     assert not {name for name, _ in poor} & {f"{k}{j}.png" for k in "01" for j in "0123"}
-    assert found.n_exact + found.n_near >= 2
+    kinds = {row["sample"]: row["kind"] for row in rows_of("seen/duplicates.csv")}
+    assert [kinds[name] for name in ("00.png", "copy.png", "small.jpg")] == ["exact"] * 2 + ["near"]
+    assert found.n_exact == 1
+    page = found.page.read_text()
+    assert page.count("<img ") == len(kinds) + len(poor)
+    assert "2 images, identical" not in page  # the copy is in a group with the small one
+    assert not re.search(r"(src|href)=.https?:|<script", page)  # opens offline
+
+
+def test_names_of_inspected_files_are_escaped():
+    Path("p").mkdir()
+    for name in ("<b>1.png", "<b>2.png"):
+        Image.new("RGB", (40, 40), "red").save(f"p/{name}")
+    Path("p/<i>.png").write_text("no image")
+    page = inspect("p", out="seen", encoder="none").page.read_text()
+    assert "2 images, identical files" in page
+    assert "&lt;b&gt;1.png" in page
+    assert "<b>1" not in page
+    assert "<i>" not in page
 
 
 def test_duplicates_are_dropped_from_training_only():

@@ -13,15 +13,15 @@ __all__ = ["command"]
 
 @click.command("inspect", short_help="Find duplicates and poor images.")
 @click.argument("input", metavar="FOLDER", type=click.Path())
-@options.out_option("Directory of the lists.", "inspection")
+@options.out_option("Directory of the page and the lists.", "inspection")
 @click.option(
     "--encoder", default="auto", show_default=True, metavar="NAME|PATH|none",
-    help="Its embeddings confirm near-duplicates; none goes by perceptual hashes alone.",
+    help="Its embeddings confirm near-duplicates; none compares perceptual hashes only.",
 )  # fmt: skip
 @click.option(
     "--workers", type=click.IntRange(min=1), help="Number of processes that decode images."
 )
-@click.option("--overwrite", is_flag=True, help="Replace earlier lists.")
+@click.option("--overwrite", is_flag=True, help="Replace an earlier inspection.")
 @options.output_options
 def command(
     input: str,
@@ -34,7 +34,8 @@ def command(
 ) -> None:
     """Find exact and near duplicates, and blurred, dark, flat and tiny images in FOLDER.
 
-    Writes duplicates.csv, quality.csv and, if some files cannot be read, broken.csv.
+    Writes inspection.html, a page with pictures, and the lists duplicates.csv, quality.csv and, if
+    some files cannot be read, broken.csv.
 
     \b
     Examples:

@@ -30,10 +30,15 @@ _SIDE, _LOW = 32, 8
 
 
 class DuplicateGroup(NamedTuple):
-    """Samples that are the same, the first one first, and whether exactly."""
+    """Samples that are the same or nearly so.
+
+    ``rows`` are in ascending order. ``identical`` are those that equal another one exactly, and
+    ``n_copies`` of them equal an earlier one.
+    """
 
     rows: list[int]
-    exact: bool
+    identical: frozenset[int]
+    n_copies: int
 
 
 def perceptual_hashes(X: NDArray[np.uint8]) -> NDArray[np.uint64]:
@@ -100,7 +105,7 @@ def equal_groups(keys: Sequence[Any]) -> list[list[int]]:
 
 
 def group_pairs(n: int, pairs: NDArray[np.int64], keys: Sequence[Any]) -> list[DuplicateGroup]:
-    """Connected groups of near pairs and of equal keys."""
+    """Connected groups of near pairs and of equal keys; an empty key equals nothing."""
     same = equal_groups(keys)
     links = [np.array([[rows[0], other] for other in rows[1:]]) for rows in same]
     every = np.concatenate([pairs, *links]) if links else pairs
@@ -108,8 +113,13 @@ def group_pairs(n: int, pairs: NDArray[np.int64], keys: Sequence[Any]) -> list[D
         return []
     graph = coo_array((np.ones(len(every)), (every[:, 0], every[:, 1])), shape=(n, n))
     _, part = connected_components(graph, directed=False)
-    groups = equal_groups((part + 1).tolist())
-    return [DuplicateGroup(rows, len({keys[i] for i in rows} - {b"", ""}) == 1) for rows in groups]
+    return [_group(rows, keys) for rows in equal_groups((part + 1).tolist())]
+
+
+def _group(rows: list[int], keys: Sequence[Any]) -> DuplicateGroup:
+    equal = equal_groups([keys[i] for i in rows])
+    identical = frozenset(rows[place] for places in equal for place in places)
+    return DuplicateGroup(rows, identical, len(identical) - len(equal))
 
 
 def duplicate_table(
@@ -117,7 +127,7 @@ def duplicate_table(
 ) -> tuple[list[str], Iterator[list[Any]]]:
     """Header and rows of ``duplicates.csv``; the first of each group is the one that is kept."""
     rows = (
-        [number, names[i], "exact" if group.exact else "near", "yes" if place == 0 else "no"]
+        [number, names[i], "exact" if i in group.identical else "near", "no" if place else "yes"]
         for number, group in enumerate(groups)
         for place, i in enumerate(group.rows)
     )

@@ -1,4 +1,4 @@
-"""Images that a clustering may stumble over: blurred, dark, flat or tiny ones."""
+"""Find images of poor quality: blurred, dark, flat (one colour) or tiny ones."""
 
 from __future__ import annotations
 
@@ -27,13 +27,14 @@ def find_problems(X: NDArray[np.uint8], paths: Sequence[Path] | None = None) -> 
     found: list[Problem] = []
     for i in range(len(X)):
         gray = np.asarray(X[i], np.float64).mean(axis=0)
-        if paths is not None and (side := _shorter_side(paths[i])) < _TINY:
+        side = _TINY if paths is None else _shorter_side(paths[i])
+        if side < _TINY:
             found.append((i, "tiny", f"{side} pixels"))
         if gray.mean() < _DARK:
             found.append((i, "dark", f"brightness {gray.mean():.0f} of 255"))
         elif gray.std() < _FLAT:
             found.append((i, "flat", f"contrast {gray.std():.1f} of 255"))
-        elif (sharp := _sharpness(gray)) < _BLURRED:
+        elif side >= _TINY and (sharp := _sharpness(gray)) < _BLURRED:
             found.append((i, "blurred", f"sharpness {sharp:.4f}"))
     return found
 

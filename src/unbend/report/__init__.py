@@ -5,6 +5,7 @@
 """
 
 from unbend.report.facts import Facts, facts_of_model
+from unbend.report.inspection import render_inspection
 from unbend.report.passages import choose_passages
 from unbend.report.render import render
 from unbend.report.run_facts import facts_of_run
@@ -21,6 +22,7 @@ __all__ = [
     "facts_of_run",
     "make_thumbnails",
     "render",
+    "render_inspection",
     "summarise",
     "write_report",
 ]

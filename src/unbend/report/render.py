@@ -17,7 +17,7 @@ from unbend.report import charts
 from unbend.report.palette import colours
 from unbend.report.sprites import make_sprites
 
-__all__ = ["render"]
+__all__ = ["base64_text", "make_environment", "render", "short_name"]
 
 _LONGEST_NAME = 160
 _WIDEST_TABLE = 60
@@ -34,6 +34,32 @@ def render(summary: dict[str, Any]) -> str:
     summary : dict
         As :func:`~unbend.report.summarise` returns it.
     """
+    return (
+        make_environment()
+        .get_template("report.html")
+        .render(
+            s=summary,
+            css=Markup(_text("report.css")),
+            js=Markup(_text("report.js")),
+            data=script_json(_payload(summary)),
+            colours=colours(summary["k"]),
+            tiles=_tiles(summary),
+            facts=_facts(summary),
+            spectrum=summary["spectrum"] and charts.spectrum_chart(summary["spectrum"]),
+            choice=charts.choice_charts(summary["choice"]) if summary["choice"].get("rows") else [],
+            rates=charts.rate_chart(summary["history"]) if summary["history"] else None,
+            ranks=charts.rank_chart(summary["history"])
+            if any(stage["rank"] for stage in summary["history"])
+            else None,
+            tree=charts.tree_chart(summary["tree"]) if summary["tree"] else None,
+            table=_table(summary["truth"]),
+            trust=summary["reliability"] and charts.reliability_chart(summary["reliability"]),
+        )
+    )
+
+
+def make_environment() -> Environment:
+    """Jinja with the templates and filters of the pages; all values are escaped."""
     environment = Environment(
         loader=_Templates(),
         autoescape=True,
@@ -42,24 +68,7 @@ def render(summary: dict[str, Any]) -> str:
         lstrip_blocks=True,
     )
     environment.filters |= {"count": _count, "percent": _percent, "score": _score}
-    return environment.get_template("report.html").render(
-        s=summary,
-        css=Markup(_text("report.css")),
-        js=Markup(_text("report.js")),
-        data=script_json(_payload(summary)),
-        colours=colours(summary["k"]),
-        tiles=_tiles(summary),
-        facts=_facts(summary),
-        spectrum=summary["spectrum"] and charts.spectrum_chart(summary["spectrum"]),
-        choice=charts.choice_charts(summary["choice"]) if summary["choice"].get("rows") else [],
-        rates=charts.rate_chart(summary["history"]) if summary["history"] else None,
-        ranks=charts.rank_chart(summary["history"])
-        if any(stage["rank"] for stage in summary["history"])
-        else None,
-        tree=charts.tree_chart(summary["tree"]) if summary["tree"] else None,
-        table=_table(summary["truth"]),
-        trust=summary["reliability"] and charts.reliability_chart(summary["reliability"]),
-    )
+    return environment
 
 
 class _Templates(BaseLoader):
@@ -100,15 +109,17 @@ def _payload(summary: dict[str, Any]) -> dict[str, Any]:
     return {
         "k": k,
         "colours": colours(k),
-        "sheets": [{"data": _base64(s.data), "columns": s.columns, "rows": s.rows} for s in sheets],
+        "sheets": [
+            {"data": base64_text(s.data), "columns": s.columns, "rows": s.rows} for s in sheets
+        ],
         "tile": None if thumbnails is None else list(thumbnails.shape[2:0:-1]),
-        "names": [_short(name) for name in samples["name"]],
+        "names": [short_name(name) for name in samples["name"]],
         "cluster": _packed(samples["cluster"]),
         "probability": _unit(samples["probability"]),
         "outlier": _unit(samples["outlier_score"]),
         "thumbnail": _packed([t if t >= 0 else _FAR for t in samples["thumbnail"]]),
         "truth": _packed([number[name] for name in samples["truth"]]) if classes else None,
-        "classes": [_short(name) for name in classes],
+        "classes": [short_name(name) for name in classes],
         "x": _coordinates(samples["x"]),
         "y": _coordinates(samples["y"]),
         "clusters": [
@@ -118,14 +129,14 @@ def _payload(summary: dict[str, Any]) -> dict[str, Any]:
             }
             | {
                 "examples": c["examples"],
-                "passages": [[_short(p["name"]), p["text"]] for p in c["passages"]],
+                "passages": [[short_name(p["name"]), p["text"]] for p in c["passages"]],
                 "principal": [[_rounded(p["energy"]), p["slots"]] for p in c["principal"]],
             }
             for c in summary["clusters"]
         ],
         "similarity": similarity
         and {
-            "matrix": _base64(similarity["matrix"].tobytes()),
+            "matrix": base64_text(similarity["matrix"].tobytes()),
             "bounds": similarity["bounds"],
             "clusters": similarity["clusters"],
             "blocks": similarity["blocks"],
@@ -134,13 +145,14 @@ def _payload(summary: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _base64(data: bytes) -> str:
+def base64_text(data: bytes) -> str:
+    """Bytes for a data URI."""
     return base64.b64encode(data).decode("ascii")
 
 
 def _packed(values: Sequence[int] | NDArray[Any]) -> str:
     """Numbers below 65536 as little-endian 16-bit integers."""
-    return _base64(np.asarray(values).clip(0, _FAR).astype("<u2").tobytes())
+    return base64_text(np.asarray(values).clip(0, _FAR).astype("<u2").tobytes())
 
 
 def _unit(values: Sequence[float] | None) -> str | None:
@@ -159,7 +171,8 @@ def _rounded(value: Any) -> Any:
     return round(value, 4) if isinstance(value, float) else value
 
 
-def _short(name: str) -> str:
+def short_name(name: str) -> str:
+    """A name, cut in the middle if it is very long."""
     half = _LONGEST_NAME // 2
     return name if len(name) <= _LONGEST_NAME else f"{name[:half]} … {name[-half:]}"
 
@@ -255,7 +268,7 @@ def _table(truth: dict[str, Any] | None) -> dict[str, Any] | None:
     totals = table.sum(1)
     rows = [
         {
-            "name": _short(str(truth["classes"][r])),
+            "name": short_name(str(truth["classes"][r])),
             "total": int(totals[r]),
             "cells": [
                 {"count": int(table[r, c]), "share": float(table[r, c] / max(totals[r], 1))}

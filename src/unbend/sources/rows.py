@@ -72,7 +72,8 @@ def check_broken(
         remedy = "repair them, or leave --strict out to skip them"
     else:
         remedy = "repair them or raise max_broken"
+    verb = "used" if kind == "rows" else "read"
     raise ValueError(
-        f"{len(broken)} of {total} {kind} of {what} cannot be read "
+        f"{len(broken)} of {total} {kind} of {what} cannot be {verb} "
         f"({len(broken) / total:.1%}, limit {limit:.1%}), e.g. {first}; {remedy}"
     )

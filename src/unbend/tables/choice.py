@@ -46,7 +46,8 @@ class Choice:
             parts = [f"texts from {self.text!r}"]
         else:
             s = "" if len(self.features) == 1 else "s"
-            parts = [f"{len(self.features)} column{s} ({shorten(self.features, 5)})"]
+            some = shorten(self.features, 5, total=False)
+            parts = [f"{len(self.features)} column{s} ({some})"]
         if self.id is not None:
             parts.append(f"ids from {self.id!r}")
         by_reason: dict[str, list[str]] = {}

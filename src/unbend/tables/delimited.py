@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import csv
+import re
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any
 
@@ -29,7 +31,7 @@ def open_delimited(path: Path) -> Table:
     names = [str(i) for i in range(len(first))] if bare else [name.strip() for name in first]
     names = [name or f"unnamed {i}" for i, name in enumerate(names)]
     skip = 0 if bare else skip
-    table = _read(path, names, form, skip)
+    table = _parse_vectors(_read(path, names, form, skip))
 
     def texts(column: str) -> list[str]:
         import pyarrow as pa
@@ -120,6 +122,39 @@ def _read(
         )  # fmt: skip
     except (pa.ArrowException, OSError) as error:
         raise _diagnose(path, form, len(names), error) from error
+
+
+def _parse_vectors(table: Any) -> Any:
+    """Columns of lists such as ``[0.1, 0.2]``, as pandas writes them, become columns of vectors."""
+    import pyarrow as pa
+
+    for i, name in enumerate(table.column_names):
+        column = table.column(i)
+        known = column.drop_null()
+        if not pa.types.is_string(column.type) or not len(known) or not _is_list(known[0]):
+            continue
+        cells = (None if cell is None else _vector(cell) for cell in column.to_pylist())
+        with suppress(ValueError):  # a text in brackets
+            table = table.set_column(i, name, pa.array(cells, pa.list_(pa.float64())))
+    return table
+
+
+def _is_list(cell: Any) -> bool:
+    text = cell.as_py().strip()
+    return bool(text.startswith("[") and text.endswith("]"))
+
+
+def _vector(cell: str) -> list[float]:
+    """Numbers in brackets, as Python lists and NumPy arrays are printed.
+
+    >>> _vector("[1, 2.5]"), _vector("[1.  2.5]"), _vector("[np.float64(1.0), np.float64(2.5)]")
+    ([1.0, 2.5], [1.0, 2.5], [1.0, 2.5])
+    """
+    inner = cell.strip()
+    if not (inner.startswith("[") and inner.endswith("]")):
+        raise ValueError(f"no list: {cell[:40]!r}")
+    numbers = re.sub(r"np\.\w+\(|[),]", " ", inner[1:-1])
+    return [float(part) for part in numbers.split()]
 
 
 def _diagnose(path: Path, form: tuple[str, str], width: int, error: Exception) -> ValueError:

@@ -81,8 +81,8 @@ def near_names(name: str, known: Sequence[str]) -> str:
     return (f"did you mean {real!r}? " if real else "") + f"it holds: {shorten(known)}"
 
 
-def shorten(names: Sequence[str], most: int = _MOST_NAMES) -> str:
-    """Names with commas; a long list is cut in the middle.
+def shorten(names: Sequence[str], most: int = _MOST_NAMES, *, total: bool = True) -> str:
+    """Names with commas; a long list is cut in the middle, with its length if ``total``.
 
     >>> shorten([f"x{i}" for i in range(99)], 4)
     'x0, x1, x2, ..., x98 (99 in all)'
@@ -90,4 +90,5 @@ def shorten(names: Sequence[str], most: int = _MOST_NAMES) -> str:
     cut = [n if len(n) <= 40 else f"{n[:37]}..." for n in map(str, names)]
     if len(cut) <= most:
         return ", ".join(cut) or "nothing"
-    return f"{', '.join(cut[: most - 1])}, ..., {cut[-1]} ({len(cut)} in all)"
+    text = f"{', '.join(cut[: most - 1])}, ..., {cut[-1]}"
+    return f"{text} ({len(cut)} in all)" if total else text

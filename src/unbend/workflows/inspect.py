@@ -11,21 +11,21 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from unbend.disk import hash_samples
+from unbend.disk import atomic_write, hash_samples
 from unbend.networks import default_encoder
 from unbend.notebook import count
 from unbend.pixels.decode import content_hash
 from unbend.pixels.duplicates import (
     DuplicateGroup,
     duplicate_table,
-    equal_groups,
     group_pairs,
     near_pairs,
 )
 from unbend.pixels.quality import find_problems
 from unbend.progress import Progress, silent
+from unbend.report import render_inspection
 from unbend.runs import write_csv
-from unbend.sources import Source
+from unbend.sources import Source, holds_texts
 from unbend.workflows.inputs import Inputs, read_inputs
 from unbend.workflows.outputs import fresh_directory
 from unbend.workflows.run_files import broken_table
@@ -40,6 +40,7 @@ class InspectResult:
     """What was found in a folder of images."""
 
     out: Path
+    page: Path
     n_samples: int
     n_exact: int
     n_near: int
@@ -51,6 +52,7 @@ class InspectResult:
         """Plain dict, ready for JSON."""
         return {
             "out": str(self.out),
+            "page": str(self.page),
             "n_samples": self.n_samples,
             "n_exact": self.n_exact,
             "n_near": self.n_near,
@@ -60,12 +62,12 @@ class InspectResult:
         }
 
     def summary(self) -> str:
-        """Two lines of text."""
+        """What was found, and where it is written."""
         poor = ", ".join(f"{n} {kind}" for kind, n in sorted(self.problems.items())) or "none"
         return (
             f"{count(self.n_samples, 'image')}: {self.n_exact} exact and {self.n_near} near "
             f"duplicates of others; poor ones: {poor}; {self.n_broken} unreadable\n"
-            f"lists written to {self.out}/, {self.seconds:.0f} s"
+            f"{self.seconds:.0f} s; lists written to {self.out}/, pictures: {self.page}"
         )
 
 
@@ -80,49 +82,59 @@ def inspect(
 ) -> InspectResult:
     """Look for duplicates and poor images before clustering.
 
-    Writes ``duplicates.csv`` (groups of exact and near duplicates), ``quality.csv`` (blurred,
-    dark, flat and tiny images) and ``broken.csv`` (unreadable ones).
+    Writes ``inspection.html`` with pictures, and the lists ``duplicates.csv`` (groups of exact
+    and near duplicates), ``quality.csv`` (blurred, dark, flat and tiny images) and ``broken.csv``
+    (unreadable files, if there are any).
 
     Parameters
     ----------
     input : path or str
         A folder or a list of images.
     out : path
-        Directory of the lists.
+        Directory of the page and the lists.
     encoder : str
-        Its embeddings confirm near-duplicates whose perceptual hashes differ somewhat; ``"auto"``
-        is lite2 if it is installed, ``"none"`` goes by the hashes alone.
+        Its embeddings confirm near-duplicates whose perceptual hashes differ somewhat. ``"auto"``
+        takes lite2 if it is installed; ``"none"`` compares perceptual hashes only.
     workers : int, optional
         Number of processes that decode images.
     overwrite : bool
-        Replace earlier lists.
+        Replace an earlier inspection.
     progress : callable
         Receives :class:`~unbend.progress.Tick`.
     """
     start = time.perf_counter()
     out = Path(out)
-    lists = [out / name for name in ("duplicates.csv", "quality.csv", "broken.csv")]
-    there = next((path for path in lists if path.exists()), None)
+    page, duplicates, quality, broken = (
+        out / name for name in ("inspection.html", "duplicates.csv", "quality.csv", "broken.csv")
+    )
+    there = next((path for path in (page, duplicates, quality, broken) if path.exists()), None)
     if there is not None and not overwrite:
         raise ValueError(f"{str(there)!r} already exists; name another -o or pass --overwrite")
     options: dict[str, Any] = {"workers": workers, "max_broken": 1.0, "progress": progress}
+    if holds_texts(input):
+        raise ValueError(f"inspect is for image files, and {str(input)!r} holds texts")
     source = read_inputs(input, encoder="none", image_size=_SIDE, **options).source
-    if source.kind != "images" or source.paths is None:
-        raise ValueError(f"inspect is for image files, and {str(input)!r} holds {source.kind}")
+    if source.paths is None:
+        what = "no files" if source.kind == "images" else source.kind
+        raise ValueError(f"inspect is for image files, and {str(input)!r} holds {what}")
     named = default_encoder() or "none" if encoder == "auto" else encoder
-    inputs = read_inputs(input, encoder=named, **options)
-    groups = find_duplicates(inputs, progress)
+    groups = find_duplicates(read_inputs(input, encoder=named, **options), progress)
     problems = find_problems(source.X, source.paths)
+    names = source.names
     with fresh_directory(out):
-        write_csv(lists[0], *duplicate_table(groups, source.names))
-        names = source.names
-        write_csv(lists[1], ["path", "problem", "measure"], ([names[i], *p] for i, *p in problems))
+        write_csv(duplicates, *duplicate_table(groups, names))
+        write_csv(quality, ["path", "problem", "measure"], ([names[i], *p] for i, *p in problems))
         if source.broken:
-            write_csv(lists[2], *broken_table(source))
-    exact = sum(len(group.rows) - 1 for group in groups if group.exact)
+            write_csv(broken, *broken_table(source))
+        else:
+            broken.unlink(missing_ok=True)  # of an earlier inspection
+        html = render_inspection(source.name, source.X, names, groups, problems, source.broken)
+        atomic_write(page, html)
+    exact = sum(group.n_copies for group in groups)
     extra = sum(len(group.rows) - 1 for group in groups)
     return InspectResult(
         out=out,
+        page=page,
         n_samples=len(source),
         n_exact=exact,
         n_near=extra - exact,
@@ -133,11 +145,11 @@ def inspect(
 
 
 def find_duplicates(inputs: Inputs, progress: Progress = silent) -> list[DuplicateGroup]:
-    """Groups of near-duplicates of image files, and of equal samples of all other kinds."""
+    """Groups of duplicates: near ones among image files, equal ones among all other samples."""
     source = inputs.source
     if source.paths is None or source.X.ndim != 4:
         keys = source.hashes if source.kind != "vectors" else hash_samples(source.X)
-        return [DuplicateGroup(rows, True) for rows in equal_groups(list(keys))]
+        return group_pairs(len(source), np.zeros((0, 2), np.int64), list(keys))
     embeddings = inputs.embeddings(progress) if inputs.encoder is not None else None
     pairs = near_pairs(source.X, embeddings)
     return group_pairs(len(source), pairs, _file_hashes(source))
@@ -150,7 +162,7 @@ def _file_hashes(source: Source) -> list[bytes]:
 def without_repeats(
     rows: NDArray[np.int64] | None, groups: list[DuplicateGroup], n: int
 ) -> NDArray[np.int64] | None:
-    """Rows to train on, less all but the first of each group."""
+    """The rows to train on without repeats: of each group only the first is kept."""
     repeats = [i for group in groups for i in group.rows[1:]]
     if not repeats:
         return rows
