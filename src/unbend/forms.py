@@ -14,7 +14,7 @@ from PIL import Image
 from torch.utils.data import DataLoader, Dataset, IterableDataset, RandomSampler
 
 from unbend.exceptions import UnbendWarning
-from unbend.pixels.decode import DEFAULT_SIZE, EXTENSIONS, square
+from unbend.pixels.decode import DEFAULT_SIZE, EXTENSIONS, crop_square
 from unbend.pixels.folders import list_images
 from unbend.pixels.workers import decode_all
 from unbend.samples import as_array
@@ -153,7 +153,7 @@ def _decode(paths: list[str], size: _Side) -> NDArray[np.uint8]:
 
 def _squares(images: Sequence[Image.Image], size: _Side) -> NDArray[np.uint8]:
     side = size.get()
-    pixels = b"".join(square(image, side) for image in images)
+    pixels = b"".join(crop_square(image, side) for image in images)
     return np.frombuffer(pixels, np.uint8).reshape(len(images), 3, side, side)
 
 

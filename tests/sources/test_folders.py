@@ -392,7 +392,7 @@ def test_damaged_cache_is_recomputed(tmp_path, cache, damage, decoded):
 
 
 def test_the_folders_used_last_are_kept(tmp_path, cache, monkeypatch):
-    monkeypatch.setattr(pixels, "_MOST", 2)
+    monkeypatch.setattr(pixels, "_MAX_CACHES", 2)
     folders = [fill(tmp_path / name, 2) for name in "abc"]
     for folder in folders:
         open_source(folder, image_size=8, cache_dir=cache)

@@ -52,7 +52,7 @@ def test_a_pipe_as_input_is_rejected(tmp_path, name):
 
 def test_a_stopped_decoder_is_replaced(tmp_path, monkeypatch):
     """SIGSTOP, as a debugger or a batch system sends it."""
-    monkeypatch.setattr(workers, "PATIENCE", 3.0)
+    monkeypatch.setattr(workers, "TIMEOUT", 3.0)
     folder = fill(tmp_path / "photos", 40)
     paths = sorted(map(str, folder.iterdir()))
     started = []
@@ -80,7 +80,7 @@ def test_a_header_that_does_not_close(tmp_path, X):
     np.save(tmp_path / "x.npy", X)
     content = (tmp_path / "x.npy").read_bytes()
     (tmp_path / "x.npy").write_bytes(content.replace(b"}", b" ", 1))
-    with pytest.raises(ValueError, match=r"x.npy' is damaged or no .npy file"):
+    with pytest.raises(ValueError, match=r"x.npy' is damaged or not a valid .npy file"):
         open_source(tmp_path / "x.npy")
 
 
@@ -95,7 +95,7 @@ def test_archives_that_cannot_be_unpacked(tmp_path, X, lie):
         else:
             data[place + 2 : place + 4] = struct.pack("<H", 99)
     (tmp_path / "x.npz").write_bytes(data)
-    with pytest.raises(ValueError, match=r"x.npz' is damaged or no .npz file"):
+    with pytest.raises(ValueError, match=r"x.npz' is damaged or not a valid .npz file"):
         open_source(tmp_path / "x.npz")
 
 

@@ -215,7 +215,7 @@ def damaged(folder: Path) -> list[tuple[str, str]]:
         ("cut.npy:x", "leave out ':x'"),
         ("empty.npz", "holds no arrays"),
         ("archive.npy", "rename it to .npz"),
-        *((file.name, "damaged or no") for kind in ("text", "void", "cut")
+        *((file.name, "damaged or not") for kind in ("text", "void", "cut")
           for file in sorted(folder.glob(f"{kind}.*"))),
         ("many.safetensors", "several tensors: a, b"),
         ("ragged.parquet", "row 1 of 'v' .* has 1 numbers, others have 2"),
@@ -227,7 +227,7 @@ def damaged(folder: Path) -> list[tuple[str, str]]:
         ("a.xyz", "cannot read .*; give a folder of images or texts"),
         ("empty.csv", "is empty"),
         ("header.csv", "lists no images"),
-        ("ragged.csv", "line 3 .* has 1 cells, the first has 2"),
+        ("ragged.csv", "line 3 .* has 1 cells instead of 2"),
         ("hole.csv", "row 1 .* is not a path"),
         ("gone.csv", "2 of 2 files .*'x.png': No such file"),
         ("nothing.npy", "no file, folder or data set .*; give a folder of images"),

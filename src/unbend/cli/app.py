@@ -85,7 +85,7 @@ class _Group(click.Group):
                     raise
                 code = BAD_INPUT
             except (ValueError, TypeError, ImportError, OSError) as error:
-                _say(_in_words(error))
+                _say(_error_message(error))
                 code = BAD_INPUT
         sys.exit(code if isinstance(code, int) else 0)
 
@@ -104,23 +104,23 @@ class _Group(click.Group):
 
 
 def _is_memory(error: Exception) -> bool:
-    """Whether torch, or the system for one of its threads, is out of memory."""
+    """Whether an error of torch or of the system means that memory is exhausted."""
     signs = (
         "can't allocate memory", "out of memory", "can't start new thread", "bad_alloc",
-        "could not create a primitive",  # oneDNN's words for it
+        "could not create a primitive",  # oneDNN
     )  # fmt: skip
     return isinstance(error, MemoryError) or any(sign in str(error) for sign in signs)
 
 
-def _in_words(error: Exception) -> str:
-    """What an error says; those of the system say it as [Errno 13] Permission denied: 'x'."""
+def _error_message(error: Exception) -> str:
+    """The message of an error; system errors are rephrased without their number."""
     if isinstance(error, OSError) and error.strerror and error.filename:
         return f"cannot read or write {str(error.filename)!r}: {error.strerror}"
     return str(error) or type(error).__name__
 
 
 def _is_lost_process(error: Exception) -> bool:
-    """Whether gloo or NCCL, of several processes under torchrun, no longer reaches one of them."""
+    """Whether gloo or NCCL lost the connection to another process of torchrun."""
     from unbend.workflows.processes import n_launched
 
     signs = ("closed by peer", "reset by peer", "Broken pipe", "Timed out waiting", "NCCL", "gloo")
@@ -128,7 +128,7 @@ def _is_lost_process(error: Exception) -> bool:
 
 
 def _open_streams() -> None:
-    """Give closed standard streams a place: else the next file that is opened becomes one."""
+    """Point closed standard streams to the null device, so that no other file takes their place."""
     for number, name in enumerate(("stdin", "stdout", "stderr")):
         try:
             os.fstat(number)

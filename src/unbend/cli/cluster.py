@@ -14,7 +14,7 @@ from unbend.cli import options
 __all__ = ["command"]
 
 
-@click.command("cluster", short_help="Cluster images or vectors: labels, model, report.")
+@click.command("cluster", short_help="Cluster images, tables or texts: labels, model, report.")
 @click.argument("input", metavar="INPUT", type=click.Path())
 @click.option(
     "-k", "--n-clusters", default="auto", show_default=True, metavar="K|auto",

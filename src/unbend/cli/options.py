@@ -89,7 +89,7 @@ def collect_settings(flags: tuple[str, ...]) -> dict[str, Any]:
 
 
 def pretraining_methods() -> list[str]:
-    """Names of the methods of stage 1: those of their files, which help need not import."""
+    """Names of the methods of stage 1, from their file names: help must not import them."""
     folder = Path(__file__).parents[1] / "pretrain" / "methods"
     return sorted(
         (p.stem for p in folder.glob("[a-z]*.py")), key=lambda name: (name != "tcr", name)
@@ -131,11 +131,11 @@ def _name_or_seconds(ctx: click.Context, param: click.Parameter, value: Any) -> 
     try:
         return float(value)
     except ValueError:
-        return str(value)  # its rule names the words that are known
+        return str(value)  # checked later, by a rule that lists the known words
 
 
 def budget_of(given: dict[str, Any]) -> str | float:
-    """The budget from both options, which leave ``given``."""
+    """The budget from both options, which are removed from ``given``."""
     quick, budget = given.pop("quick"), given.pop("budget")
     if quick and budget not in ("normal", "quick"):
         raise click.UsageError(f"--quick and --budget {budget} contradict each other; give one")
@@ -153,7 +153,7 @@ def encoder_option(default: str = "auto") -> Callable[[F], F]:
 
 
 def table_options(function: F) -> F:
-    """``--columns``, ``--exclude``, ``--id``, ``--text``: what to take of a table."""
+    """``--columns``, ``--exclude``, ``--id``, ``--text``: what to read from a table."""
     for option in (
         click.option("--text", metavar="COLUMN", help="Cluster the texts in this column."),
         click.option("--id", metavar="COLUMN", help="Column of ids; they name the samples."),
@@ -163,7 +163,7 @@ def table_options(function: F) -> F:
         ),
         click.option(
             "--columns", metavar="COLUMNS",
-            help="Columns to cluster, as in 'a,b,x*'; by default all numbers but ids and labels.",
+            help="Columns to cluster, as in 'a,b,x*'; default: all numbers except ids and labels.",
         ),
     ):  # fmt: skip
         function = option(function)
@@ -212,10 +212,10 @@ def ray_out(out: Path, default: str) -> str:
 
 
 def refuse_for_ray(**given: bool) -> None:
-    """Raise for options that mean nothing to ``--engine ray``."""
+    """Raise if an option that ``--engine ray`` does not support was given."""
     for name, is_given in given.items():
         if is_given:
-            raise click.UsageError(f"--{name} is not for --engine ray; leave it out")
+            raise click.UsageError(f"--engine ray does not support --{name}; leave it out")
 
 
 def json_option(function: F) -> F:

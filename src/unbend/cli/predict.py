@@ -20,7 +20,7 @@ __all__ = ["command"]
     help="By default what -o ends in; imagefolder makes one folder of links per cluster.",
 )  # fmt: skip
 @click.option("--copy", is_flag=True, help="With imagefolder: copy images instead of linking.")
-@click.option("--id", metavar="COLUMN", help="Column of ids; by default the one of the run.")
+@click.option("--id", metavar="COLUMN", help="Column of ids; by default that of the run.")
 @options.broken_options
 @click.option("--probabilities", is_flag=True, help="Add a column per cluster: p0, p1, ...")
 @click.option("--curated", is_flag=True, help="The clusters as corrected in unbend explore.")
@@ -58,8 +58,8 @@ def command(
 ) -> None:
     """Label new samples with the model of RUN, in chunks: memory does not grow with INPUT.
 
-    Rows keep their order; of a table the same columns are taken as in the run. RUN may also be
-    the directory of a saved model, INPUT a single image or text file.
+    Rows keep their order. From a table the same columns are read as in the run. RUN may also be
+    the directory of a saved model, and INPUT a single image or text file.
 
     \b
     Examples:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from unbend.pixels.decode import read_image
-from unbend.pixels.folders import inside
+from unbend.pixels.folders import path_inside
 from unbend.report import Facts
 from unbend.runs import read_json
 
@@ -60,7 +60,7 @@ def open_pictures(run: Path, facts: Facts, images: str | Path | None = None) -> 
         return Pictures(None, np.zeros(n, bool))
     root = Path(images) if images is not None else _folder(run)
     if root is not None and root.is_dir():
-        files = [inside(root, str(name)) for name in facts.names]
+        files = [path_inside(root, str(name)) for name in facts.names]
         if all(f is not None for f in files) and files[0].is_file():  # type: ignore[union-attr]
             kept: list[Path] = [f for f in files if f is not None]
             return Pictures(lambda row, side: _from_file(kept[row], side), np.ones(n, bool), kept)

@@ -1,7 +1,7 @@
 """Decode an image file to a square of pixels.
 
 This file imports nothing of unbend: worker processes run it as a script, so that they start in a
-fraction of a second, never load torch, and never run the user's own script a second time.
+fraction of a second, never load torch, and never run the user's own script again.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ __all__ = [
     "DEFAULT_SIZE",
     "EXTENSIONS",
     "Decoded",
+    "crop_square",
     "decode",
     "content_hash",
     "is_regular",
     "open_image",
     "read_image",
-    "square",
 ]
 
 # Increase when the same file would give different pixels, so that older caches are ignored.
@@ -47,7 +47,7 @@ if importlib.util.find_spec("pillow_heif") is not None:
 MAX_PIXELS = 178_956_970  # Pillow's own limit against decompression bombs
 HASH = 16
 
-_TURNS = {
+_ROTATIONS = {
     2: Image.Transpose.FLIP_LEFT_RIGHT,
     3: Image.Transpose.ROTATE_180,
     4: Image.Transpose.FLIP_TOP_BOTTOM,
@@ -112,7 +112,7 @@ def decode(file: IO[bytes], size: int) -> bytes:
             # JPEG decodes much faster at 1/2, 1/4 or 1/8 of its size. Twice the target size keeps
             # enough detail for the final resize.
             image.draft(None, (2 * size, 2 * size))
-            return square(image, size)
+            return crop_square(image, size)
 
 
 def open_image(file: str | os.PathLike[str] | IO[bytes]) -> Image.Image:
@@ -122,12 +122,12 @@ def open_image(file: str | os.PathLike[str] | IO[bytes]) -> Image.Image:
     return Image.open(file, formats=FORMATS)
 
 
-def square(image: Image.Image, size: int) -> bytes:
-    """The centre of an open image, ``size`` pixels wide: RGB, planes first."""
+def crop_square(image: Image.Image, size: int) -> bytes:
+    """Resize an open image and crop its centre, ``size`` pixels wide: RGB, planes first."""
     image.load()
     found = _to_rgb(_centre(_resizable(image), size))
-    turn = _TURNS.get(_orientation(image))
-    found = found.transpose(turn) if turn is not None else found
+    rotation = _ROTATIONS.get(_orientation(image))
+    found = found.transpose(rotation) if rotation is not None else found
     return b"".join(plane.tobytes() for plane in found.split())
 
 

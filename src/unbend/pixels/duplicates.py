@@ -1,4 +1,4 @@
-"""Exact and near duplicates of images, by file, perceptual hash and embedding."""
+"""Find exact and near duplicates of images by file, perceptual hash and embedding."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ __all__ = [
     "perceptual_hashes",
 ]
 
-# Bits of 64 in which near-duplicates differ: the same picture at another size or quality differs
-# in up to 6, a crop of it in more, which only counts if the embeddings agree.
+# In how many of 64 bits the hashes of near-duplicates may differ. The same picture at another size
+# or quality differs in up to 6; a crop differs in more and only counts if the embeddings agree.
 _CLOSE, _SIMILAR = 6, 14
 _SAME_COSINE = 0.95
 _SAME_COLOUR = 25.0  # mean difference of 4 x 4 colours, of 255; tells flat images apart
@@ -46,14 +46,14 @@ def perceptual_hashes(X: NDArray[np.uint8]) -> NDArray[np.uint64]:
     found = np.empty(len(X), np.uint64)
     weights = np.uint64(1) << np.arange(64, dtype=np.uint64)
     for start in range(0, len(X), 256):
-        gray = _shrunk(X[start : start + 256], _SIDE).mean(axis=1)
+        gray = _cell_means(X[start : start + 256], _SIDE).mean(axis=1)
         low = dctn(gray, axes=(1, 2), norm="ortho")[:, :_LOW, :_LOW].reshape(len(gray), -1)
         bits = low > np.median(low[:, 1:], axis=1, keepdims=True)
         found[start : start + 256] = (bits * weights).sum(axis=1, dtype=np.uint64)
     return found
 
 
-def _shrunk(X: NDArray[np.uint8], side: int) -> NDArray[np.float64]:
+def _cell_means(X: NDArray[np.uint8], side: int) -> NDArray[np.float64]:
     """Means over a grid of side x side cells."""
     edges = np.linspace(0, X.shape[-1], side + 1).astype(int)
     edges = np.minimum(edges, X.shape[-1] - 1)[:-1]
@@ -68,7 +68,7 @@ def near_pairs(X: NDArray[np.uint8], embeddings: NDArray[Any] | None = None) -> 
     """Pairs (m, 2) of images that look the same."""
     hashes = perceptual_hashes(X)
     colours = np.concatenate(
-        [_shrunk(X[i : i + 256], 4).reshape(-1, 48) for i in range(0, len(X), 256)]
+        [_cell_means(X[i : i + 256], 4).reshape(-1, 48) for i in range(0, len(X), 256)]
     )
     unit = None
     if embeddings is not None:
@@ -135,6 +135,6 @@ def duplicate_table(
 
 
 def duplicate_note(groups: Sequence[DuplicateGroup]) -> str:
-    """How many samples repeat others, in a few words."""
+    """The number of samples that repeat others, as a sentence."""
     extra = sum(len(group.rows) - 1 for group in groups)
     return f"{extra} duplicates in {len(groups)} groups, see duplicates.csv"

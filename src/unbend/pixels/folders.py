@@ -1,4 +1,4 @@
-"""List the images in a folder, in a fixed order."""
+"""List the images below a folder, always in the same order."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from typing import NamedTuple
 
 from unbend.pixels.decode import EXTENSIONS
 
-__all__ = ["Broken", "Listing", "has_images", "inside", "list_images", "skipped_hint"]
+__all__ = ["Broken", "Listing", "has_images", "list_images", "path_inside", "skipped_hint"]
 
-# Images that are not read, or only with an extra; they are counted.
+# Kinds of images that need an extra or cannot be read; they are counted and skipped.
 _KINDS = (
     ".heic", ".heif", ".avif", ".jxl", ".jp2", ".psd", ".svg", ".dng", ".cr2", ".nef", ".arw",
 )  # fmt: skip
@@ -107,7 +107,7 @@ def _examine(entry: os.DirEntry[str], seen: set[tuple[int, int]]) -> str:
         if entry.is_file():  # needs no extra system call on most systems
             return _IMAGE if wanted else _IGNORED
         if not entry.is_dir() or wanted:
-            return _oddity(entry) if wanted else _IGNORED
+            return _why_no_image(entry) if wanted else _IGNORED
         identity = _identity(entry.stat())
     except OSError as error:
         return (error.strerror or "cannot be read") if wanted else _IGNORED
@@ -116,14 +116,14 @@ def _examine(entry: os.DirEntry[str], seen: set[tuple[int, int]]) -> str:
     return _FOLDER if new else _IGNORED
 
 
-def _oddity(entry: os.DirEntry[str]) -> str:
+def _why_no_image(entry: os.DirEntry[str]) -> str:
     if entry.is_dir():
         return "a folder, not an image"
     return "not a regular file" if os.path.exists(entry.path) else "link to nowhere"
 
 
-def inside(root: Path, name: str) -> Path | None:
-    """The file of a sample; None if its name is no image or leads out of the folder."""
+def path_inside(root: Path, name: str) -> Path | None:
+    """The file of a sample; None if its name is not that of an image or leads out of the folder."""
     pure = PurePosixPath(name)
     drive = os.name == "nt" and PureWindowsPath(name).drive  # elsewhere C: is a plain name
     if pure.is_absolute() or drive or ".." in pure.parts or "\0" in name:

@@ -33,9 +33,9 @@ __all__ = ["Pixels", "open_pixels"]
 
 CHECKPOINT_SECONDS = 30.0
 TICK_SECONDS = 0.2
-_MOST = 100  # caches (folder and size) kept on disk
+_MAX_CACHES = 100  # caches (folder and size) kept on disk
 _TO_DECODE = -2  # marks a row that has to be decoded
-_NO_ROOM = {
+_CANNOT_WRITE = {
     errno.ENOSPC,
     errno.ENOENT,
     errno.EDQUOT,
@@ -85,11 +85,11 @@ def open_pixels(
     try:
         home.mkdir(parents=True, exist_ok=True)
         os.utime(home)
-        keep_latest(home.parent.iterdir(), _MOST)
+        keep_latest(home.parent.iterdir(), _MAX_CACHES)
         with locked(home / "lock"):
             return _open(home, root, names, size, workers, progress)
     except OSError as error:
-        if error.errno not in _NO_ROOM:
+        if error.errno not in _CANNOT_WRITE:
             raise
         raise OSError(
             f"cannot cache decoded images in {str(home)!r} ({error.strerror}); {REMEDY}"
@@ -116,17 +116,17 @@ def _open(
     fresh = [i for i, record in enumerate(known) if record.row == _TO_DECODE]
     rows = [record.row for record in known if record.row >= 0]
     if fresh or rows != list(range(old.n_rows)):
-        build = _Build(home, size, old, progress, len(fresh))
+        writer = _CacheWriter(home, size, old, progress, len(fresh))
         with closing(
             decode_all([os.path.join(root, names[i]) for i in fresh], size, workers)
         ) as found:
-            known = build.run(known, found)
-        token = build.token
+            known = writer.run(known, found)
+        token = writer.token
     else:
         token = old.token
         if Index(token, old.stamp, known) != stored:
             Index(token, old.stamp, known).write(cache)
-    _sweep(home, token)
+    _remove_old_files(home, token)
     good = [i for i, record in enumerate(known) if record.row >= 0]
     return Pixels(
         X=_map(home, token, len(good), size),
@@ -173,7 +173,7 @@ def _recognise(old: Index, root: Path, names: Sequence[str]) -> list[FileRecord]
     return known
 
 
-class _Build:
+class _CacheWriter:
     """Write a new file of pixels: copy known rows and decode the others."""
 
     def __init__(self, home: Path, size: int, old: Index, progress: Progress, fresh: int) -> None:
@@ -182,7 +182,7 @@ class _Build:
         self.token = secrets.token_hex(8)
         self.rows = 0
         self.lasting: list[FileRecord] = []
-        self.start = self.saved = self.told = time.monotonic()
+        self.start = self.saved = self.reported = time.monotonic()
 
     def run(self, known: list[FileRecord], found: Iterator[Decoded]) -> list[FileRecord]:
         """Fill the file in the order of the records; return them with their rows."""
@@ -192,7 +192,7 @@ class _Build:
             for record in known:
                 if record.row == _TO_DECODE:
                     out.append(self._decoded(file, record, next(found)))
-                    self._tell()
+                    self._report_progress()
                     self._checkpoint(file)
                 else:
                     row = pixels[record.row].tobytes() if record.row >= 0 else None
@@ -220,11 +220,11 @@ class _Build:
             self.lasting.append(record)
         return record
 
-    def _tell(self) -> None:
+    def _report_progress(self) -> None:
         self.done += 1
         now = time.monotonic()
-        if now - self.told >= TICK_SECONDS or self.done == self.fresh:
-            self.told = now
+        if now - self.reported >= TICK_SECONDS or self.done == self.fresh:
+            self.reported = now
             rate = self.done / max(now - self.start, 1e-9)
             self.progress(Tick("decode", self.done, self.fresh, {"images/s": rate}))
 
@@ -254,7 +254,7 @@ def _file(home: Path, token: str) -> Path:
     return home / f"pixels-{token}.bin"
 
 
-def _sweep(home: Path, token: str) -> None:
+def _remove_old_files(home: Path, token: str) -> None:
     """Remove files left by earlier states and killed processes (we hold the lock)."""
     for path in home.iterdir():
         old = path.name.startswith("pixels-") and path != _file(home, token)

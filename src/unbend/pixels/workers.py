@@ -1,4 +1,4 @@
-"""Worker processes that decode images; results come in the order of the requests."""
+"""Decode images in worker processes; results come in the order of the requests."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from unbend.pixels.decode import Decoded, read_image
 __all__ = ["decode_all", "worker_count"]
 
 CHUNK = 16  # images per request
-FEW = 128  # with fewer images, starting processes costs more than it saves
-PATIENCE = 120.0  # seconds per request before a process counts as stuck
+MIN_FOR_PROCESSES = 128  # for fewer images, starting processes costs more time than it saves
+TIMEOUT = 120.0  # seconds after which a process that has not answered counts as stuck
 
 # -I and the parent's own search path: a file in the user's directory cannot shadow a module.
 _START = (
@@ -33,7 +33,7 @@ _START = (
 def worker_count(workers: int | None, n: int) -> int:
     """Number of processes for n images; None means one per core, 0 means no processes."""
     if workers is None:
-        if n < FEW:
+        if n < MIN_FOR_PROCESSES:
             return 0
         affinity = getattr(os, "sched_getaffinity", None)
         workers = len(affinity(0)) if affinity else (os.cpu_count() or 1)
@@ -107,7 +107,7 @@ class _Worker:
         requests = cast(IO[bytes], self.process.stdin)
         requests.write(json.dumps(list(paths)).encode() + b"\n")
         requests.flush()
-        watch = Timer(PATIENCE, self.process.kill)
+        watch = Timer(TIMEOUT, self.process.kill)
         watch.start()
         try:
             return [decode.decode_message(cast(IO[bytes], self.process.stdout)) for _ in paths]

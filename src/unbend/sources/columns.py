@@ -1,4 +1,4 @@
-"""Lists of image paths, and single columns of tables."""
+"""Recognise tables that list image paths, and read single columns."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from unbend.tables.choice import is_list, is_number, is_text
 
 __all__ = ["path_column", "read_column", "read_paths"]
 
-_LOOK = 20  # rows that decide what a table is
-_WIDE = 8  # columns of fractions beside a path are an embedding
+_ROWS_TO_CHECK = 20
+_MIN_EMBEDDING = 8  # a table with this many columns of fractions holds embeddings
 
 
 def path_column(table: Table) -> str | None:
-    """The column of image paths, if the table is a list of images rather than of numbers.
+    """The column of image paths, if the table is a list of images; else None.
 
-    That is the column ``path``, or the first column if its cells end like image files. Beside
-    vectors, or many columns of fractions, paths are only names.
+    That is the column ``path``, or the first column whose cells end like image files. If the table
+    also has vectors or many columns of fractions, these are the samples and paths only name them.
     """
     import pyarrow as pa
 
     kinds = {name: table.type_of(name) for name in table.columns}
     fractions = sum(pa.types.is_floating(kind) for kind in kinds.values())
-    if any(is_list(kind) for kind in kinds.values()) or fractions >= _WIDE:
+    if any(is_list(kind) for kind in kinds.values()) or fractions >= _MIN_EMBEDDING:
         return None
     if "path" in kinds:
         return "path" if is_text(kinds["path"]) or table.n == 0 else None
@@ -47,7 +47,7 @@ def _may_be_path(kind: Any) -> bool:
 
 def _first_cells(table: Table, name: str) -> list[str]:
     for batch in table.batches([name]):
-        cells = batch.column(0)[:_LOOK].to_pylist()
+        cells = batch.column(0)[:_ROWS_TO_CHECK].to_pylist()
         return [c.decode(errors="replace") if isinstance(c, bytes) else str(c or "") for c in cells]
     return []
 

@@ -49,7 +49,9 @@ def read_array(path: Path, key: str | None = None) -> NDArray[Any]:
         return _read_npz(path, key) if kind == ".npz" else _read_safetensors(path, key)
     except _DAMAGE as error:
         reason = error.args[0] if error.args else error
-        raise ValueError(f"{str(path)!r} is damaged or no {kind} file ({reason})") from error
+        raise ValueError(
+            f"{str(path)!r} is damaged or not a valid {kind} file ({reason})"
+        ) from error
 
 
 def _read_npy(path: Path) -> NDArray[Any]:
@@ -60,7 +62,7 @@ def _read_npy(path: Path) -> NDArray[Any]:
             own = file.read(6) == b"\x93NUMPY"
         if own and ("Python objects" in str(error) or "pickle" in str(error).lower()):
             raise ValueError(_no_objects(path)) from error
-        raise ValueError(f"{str(path)!r} is damaged or no .npy file ({error})") from error
+        raise ValueError(f"{str(path)!r} is damaged or not a valid .npy file ({error})") from error
     if not isinstance(array, np.ndarray):
         raise ValueError(f"{str(path)!r} is an archive of arrays; rename it to .npz")
     return array
@@ -86,7 +88,9 @@ def _read_safetensors(path: Path, key: str | None) -> NDArray[Any]:
         with safe_open(path, framework="numpy") as file:  # checks the header and the offsets
             names = list(file.keys())
     except SafetensorError as error:
-        raise ValueError(f"{str(path)!r} is damaged or no .safetensors file ({error})") from error
+        raise ValueError(
+            f"{str(path)!r} is damaged or not a valid .safetensors file ({error})"
+        ) from error
     chosen = _choose(path, names, key, "tensors")
     with open(path, "rb") as raw:
         length = int.from_bytes(raw.read(8), "little")
@@ -129,12 +133,12 @@ def _no_objects(path: Path) -> str:
 
 
 def check_input_array(X: NDArray[Any], what: str) -> NDArray[Any]:
-    """Validate the user's samples and return an array the rest of unbend can use.
+    """Check the user's samples and return an array that the rest of unbend can use.
 
     Two dimensions are vectors, three images (n, h, w), four images (n, c, h, w); channels that
     come last are moved without a copy. Integers and float16 stay as they are, memory-mapped if
-    they were. Non-native byte orders, bool and long double are converted in memory. Rows that are
-    not finite are left to the caller.
+    they were. Non-native byte orders, bool and long double are converted in memory. Rows with NaN
+    or infinity are left to the caller.
     """
     if X.dtype.kind not in "biuf":
         raise ValueError(f"{what} must hold real numbers, got dtype {X.dtype}; convert to float32")

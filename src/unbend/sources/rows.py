@@ -1,4 +1,4 @@
-"""Rows that hold NaN or infinity: found, counted, and left out."""
+"""Find, count and leave out rows with NaN or infinity."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def _reason(x: NDArray[Any], columns: Sequence[str] | None) -> str:
 def check_broken(
     what: str, broken: Sequence[Broken], total: int, limit: float, kind: str = "files"
 ) -> None:
-    """Raise a ValueError if too many samples cannot be used; all are counted."""
+    """Raise a ValueError that counts all broken samples if there are more than the limit allows."""
     allowed = limit * total + 1e-9  # 0.29 * 100 is slightly less than 29
     if not broken or (len(broken) <= allowed and len(broken) < total):
         return

@@ -44,7 +44,7 @@ class Source:
     decoded : int
         Number of files decoded by this call; 0 if all came from the cache.
     note : str
-        What was taken of a table, in one line.
+        One line for the user: which columns of a table were read, which files were skipped.
     reading : dict
         How to read new samples of the same kind: ``columns``, ``id`` and ``text``.
     """

@@ -1,4 +1,4 @@
-"""Read true labels from the user's files. They are only for scoring, never for training."""
+"""Read the user's true labels. They are used for scoring only, never for training."""
 
 from __future__ import annotations
 

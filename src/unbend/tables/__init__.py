@@ -1,6 +1,6 @@
 """Tables of any kind as samples: which columns are numbers, ids, labels or text."""
 
-from unbend.tables.choice import Choice, choose_columns, join_names
+from unbend.tables.choice import Choice, choose_columns, split_names
 from unbend.tables.features import read_features
 from unbend.tables.open import TABLE_SUFFIXES, is_table, open_table
 from unbend.tables.table import Table, near_names
@@ -11,7 +11,7 @@ __all__ = [
     "Table",
     "choose_columns",
     "is_table",
-    "join_names",
+    "split_names",
     "near_names",
     "open_table",
     "read_features",

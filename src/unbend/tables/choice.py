@@ -1,4 +1,4 @@
-"""Choose the columns of a table: samples, ids, and what is left out, with a reason."""
+"""Choose the columns of a table: samples, ids, and those to leave out, each with a reason."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from unbend.tables.table import Table, near_names, shorten
 
-__all__ = ["Choice", "choose_columns", "is_list", "is_number", "is_text", "join_names"]
+__all__ = ["Choice", "choose_columns", "is_list", "is_number", "is_text", "split_names"]
 
 _ID_NAME = re.compile(
     r"(?i)(?:.*[_\- .])?(?:id|ids|uuid|guid|rowid|index|key)|unnamed:? \d+|rownames"
@@ -23,8 +23,8 @@ _LABEL_NAME = re.compile(
     r"(?:labels?|class|classes|class[_ ]?id|label[_ ]?id|targets?|category|y|y_true|truth)"
 )
 _PATH_NAMES = ("path", "file", "filename", "file_name", "image", "url")
-_FEW = 20  # rows; in fewer, whole numbers are often unique by chance
-_MOST_IDS = 2  # more columns of unique whole numbers than these are measurements
+_MIN_ROWS = 20  # in fewer rows, whole numbers are often unique by chance
+_MAX_IDS = 2  # if more columns than this hold unique whole numbers, they are measurements
 
 
 @dataclass(frozen=True)
@@ -57,10 +57,10 @@ class Choice:
         return "; ".join([*parts, f"left out: {', '.join(out)}"] if out else parts)
 
 
-def join_names(text: str | Sequence[str] | None) -> list[str] | None:
-    """Names of columns from a list or from text with commas.
+def split_names(text: str | Sequence[str] | None) -> list[str] | None:
+    """Names of columns, from a list or from a text with commas.
 
-    >>> join_names("a, b"), join_names(None)
+    >>> split_names("a, b"), split_names(None)
     (['a', 'b'], None)
     """
     if text is None:
@@ -108,7 +108,7 @@ def choose_columns(
         if not is_text(table.type_of(text)):
             raise ValueError(
                 f"--text: column {text!r} of {table.what} holds {table.type_of(text)}, not text; "
-                f"{_texts_there_are(table)}"
+                f"{_text_hint(table)}"
             )
         return Choice([], id, text)
     if wanted is not None:
@@ -118,7 +118,7 @@ def choose_columns(
 
 
 def _matching(table: Table, names: str | Sequence[str] | None, option: str) -> list[str] | None:
-    names = join_names(names)
+    names = split_names(names)
     if names is None:
         return None
     found: list[str] = []
@@ -146,31 +146,31 @@ def _guess(table: Table, id: str | None, left: dict[str, str]) -> Choice:
     if vectors:
         left |= dict.fromkeys(numbers, "beside the vectors")
         numbers = []
-    for name in _labels_among(table, numbers):
+    for name in _label_columns(table, numbers):
         left[name] = "looks like labels"
     numbers = [name for name in numbers if name not in left]
-    for name in _ids_among(table, numbers):
+    for name in _id_columns(table, numbers):
         left[name] = "looks like ids"
     features = vectors or [name for name in numbers if name not in left]
     others = [n for n in rest if n not in features and n not in left]
-    left |= {name: "text" if is_text(table.type_of(name)) else "no numbers" for name in others}
+    left |= {name: "text" if is_text(table.type_of(name)) else "not numbers" for name in others}
     if not features:
-        raise ValueError(_nothing_left(table, left))
+        raise ValueError(_no_numbers_message(table, left))
     return Choice(features, id, None, left)
 
 
-def _nothing_left(table: Table, left: dict[str, str]) -> str:
+def _no_numbers_message(table: Table, left: dict[str, str]) -> str:
     looks = [name for name, reason in left.items() if reason.startswith("looks")]
     if looks:
         return (
-            f"{table.what} has no columns of numbers but {shorten(looks)}, which look like ids or "
-            f"labels; name what to take with --columns {looks[0]}"
+            f"{table.what} has no columns of numbers except {shorten(looks)}, which look like ids "
+            f"or labels; name the columns to take, as in --columns {looks[0]}"
         )
-    hint = f"; {_texts_there_are(table)}" if "text" in left.values() else ""
+    hint = f"; {_text_hint(table)}" if "text" in left.values() else ""
     return f"{table.what} has no columns of numbers; it holds: {shorten(table.columns)}{hint}"
 
 
-def _texts_there_are(table: Table) -> str:
+def _text_hint(table: Table) -> str:
     texts = [name for name in table.columns if is_text(table.type_of(name))]
     return f"cluster texts with --text {texts[0]}" if texts else "it has no column of text"
 
@@ -179,8 +179,8 @@ def _check_numbers(table: Table, names: list[str]) -> None:
     vectors = [name for name in names if is_list(table.type_of(name))]
     if vectors and len(names) > 1:
         raise ValueError(
-            f"--columns: {vectors[0]!r} of {table.what} holds vectors; name it alone, or columns "
-            "of numbers"
+            f"--columns: {vectors[0]!r} of {table.what} holds vectors; name only this column, or "
+            "only columns of numbers"
         )
     for name in names:
         kind = table.type_of(name)
@@ -195,7 +195,7 @@ def _check_numbers(table: Table, names: list[str]) -> None:
 
 
 def _find_id(table: Table, taken: set[str | None]) -> str | None:
-    """The index of pandas; else the first column named like an id whose values are unique."""
+    """The index of a pandas table, or the first column with unique values named like an id."""
     if table.names is not None:
         return None  # the index of a table in memory
     if table.index is not None:
@@ -209,21 +209,21 @@ def _find_id(table: Table, taken: set[str | None]) -> str | None:
     return None
 
 
-def _labels_among(table: Table, names: list[str]) -> list[str]:
-    """Columns named like labels. In a table of coordinates x and y, y is none."""
+def _label_columns(table: Table, names: list[str]) -> list[str]:
+    """Columns named like labels; ``y`` beside ``x`` is a coordinate."""
     lower = {name.lower() for name in table.columns}
     found = [n for n in names if _LABEL_NAME.fullmatch(n.strip())]
     return [n for n in found if not (n.lower() == "y" and "x" in lower)]
 
 
-def _ids_among(table: Table, names: list[str]) -> list[str]:
+def _id_columns(table: Table, names: list[str]) -> list[str]:
     """Columns named like ids, and up to two of whole numbers that are all different."""
     named = [n for n in names if _ID_NAME.fullmatch(n.strip())]
     rest = [n for n in names if n not in named and _is_whole(table.type_of(n))]
-    if table.n < _FEW or len(rest) > 64:  # a table of counts
+    if table.n < _MIN_ROWS or len(rest) > 64:  # a table of counts
         return named
     unique = [n for n in rest if _is_unique(_column(table, n))]
-    return named + (unique if len(unique) <= _MOST_IDS else [])
+    return named + (unique if len(unique) <= _MAX_IDS else [])
 
 
 def _column(table: Table, name: str) -> NDArray[Any]:
@@ -247,7 +247,7 @@ def _is_whole(kind: Any) -> bool:
 
 
 def is_number(kind: Any) -> bool:
-    """Whether an Arrow type is a number; truth values count."""
+    """Whether an Arrow type is a number or a boolean."""
     import pyarrow as pa
 
     t = pa.types

@@ -1,4 +1,4 @@
-"""Text files of cells: commas, semicolons or tabs, with or without a header."""
+"""Read csv and tsv files: any usual separator, with or without a header."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from unbend.tables.table import Table
 __all__ = ["open_delimited"]
 
 _NULLS = ["", "NA", "N/A", "n/a", "NaN", "nan", "NAN", "null", "NULL", "None", "-nan", "<NA>"]
-_UNICODE = {b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16"}
+_BYTE_ORDER_MARKS = {b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16"}
 
 
 def open_delimited(path: Path) -> Table:
@@ -48,7 +48,7 @@ def open_delimited(path: Path) -> Table:
 
 def _encoding(path: Path) -> str:
     with open(path, "rb") as file:
-        return _UNICODE.get(file.read(2), "utf-8")
+        return _BYTE_ORDER_MARKS.get(file.read(2), "utf-8")
 
 
 def _first_line(path: Path, encoding: str) -> tuple[list[str], str, int]:
@@ -74,7 +74,7 @@ def _open_text(path: Path, encoding: str) -> IO[str]:
 
 
 def _separator(lines: list[str]) -> str:
-    """A comma, or what splits the first two lines into as many cells."""
+    """A comma, or else the sign that occurs equally often in the first two lines."""
     for separator in ",;\t|":
         counts = {line.count(separator) for line in lines}
         if separator == "," and lines[0].count(","):
@@ -158,7 +158,7 @@ def _vector(cell: str) -> list[float]:
 
 
 def _diagnose(path: Path, form: tuple[str, str], width: int, error: Exception) -> ValueError:
-    """Find the line at fault; Arrow's own words do not name it."""
+    """An error that names the wrong line, which Arrow's message does not."""
     separator, encoding = form
     try:
         with _open_text(path, encoding) as file:
@@ -166,8 +166,8 @@ def _diagnose(path: Path, form: tuple[str, str], width: int, error: Exception) -
             for row in rows:
                 if row and len(row) != width:
                     return ValueError(
-                        f"line {rows.line_num} of {str(path)!r} has {len(row)} cells, the first "
-                        f"has {width}; put quotes around cells with commas"
+                        f"line {rows.line_num} of {str(path)!r} has {len(row)} cells instead of "
+                        f"{width}; put quotes around cells with commas"
                     )
     except csv.Error as wrong:
         return ValueError(f"{str(path)!r} is not a csv file ({wrong})")

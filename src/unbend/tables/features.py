@@ -1,4 +1,4 @@
-"""Read the chosen columns of a table as an array; what is missing becomes NaN."""
+"""Read the chosen columns of a table as an array; empty cells become NaN."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["read_features"]
 
 
 def read_features(table: Table, choice: Choice) -> NDArray[Any]:
-    """Samples (n, p); batch by batch, so that the table never lies in memory twice."""
+    """Samples (n, p), read in batches so that the table is never in memory twice."""
     names = choice.features
     if is_list(table.type_of(names[0])):
         return _read_vectors(table, names[0])

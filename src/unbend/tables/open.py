@@ -81,8 +81,7 @@ def _open_feather(path: Path) -> Table:
 
 def _damage(path: Path, error: Exception) -> ValueError:
     text = (str(error).splitlines() or [type(error).__name__])[0]
-    kind = path.suffix.lower()
-    return ValueError(f"{str(path)!r} is damaged or no {kind.lstrip('.')} file ({text})")
+    return ValueError(f"{str(path)!r} is damaged or not a valid {path.suffix} file ({text})")
 
 
 def _ordered(batches: Any) -> Any:
@@ -127,7 +126,9 @@ def _open_object(X: Any) -> Table:
             table = X if isinstance(X, pa.Table) else pa.table(X)
     except (pa.ArrowException, TypeError) as error:
         reason = " ".join(str(error).split())[:200]
-        raise ValueError(f"the table holds a column of mixed kinds ({reason})") from error
+        raise ValueError(
+            f"a column of the table holds values of different types ({reason}); convert it"
+        ) from error
     return _of_arrow(table, "the table", _pandas_index(table.schema))
 
 

@@ -1,4 +1,4 @@
-"""A table, wherever it comes from: its columns, and its rows in batches."""
+"""A table from any source: its columns, and its rows in batches."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 __all__ = ["Table", "near_names", "shorten"]
 
-_MOST_NAMES = 12
+_MAX_NAMES = 12
 
 
 @dataclass(frozen=True)
@@ -19,7 +19,7 @@ class Table:
     Attributes
     ----------
     what : str
-        How messages call it.
+        Its name in messages.
     schema : pyarrow.Schema
     n : int
         Number of rows.
@@ -28,7 +28,7 @@ class Table:
     index : str or None
         The column that is the index of a pandas table.
     texts : callable or None
-        From a column name to its cells as they are written, for formats that hold only text.
+        From a column name to its cells as written, for formats that store text only.
     names : sequence of str or None
         Index of a table in memory.
     """
@@ -71,7 +71,7 @@ class Table:
 
 
 def near_names(name: str, known: Sequence[str]) -> str:
-    """The remedy for an unknown name: near names, and what there is.
+    """What to say about an unknown name: the nearest name, and all there are.
 
     >>> near_names("lable", ["label", "x"])
     "did you mean 'label'? it holds: label, x"
@@ -81,7 +81,7 @@ def near_names(name: str, known: Sequence[str]) -> str:
     return (f"did you mean {real!r}? " if real else "") + f"it holds: {shorten(known)}"
 
 
-def shorten(names: Sequence[str], most: int = _MOST_NAMES, *, total: bool = True) -> str:
+def shorten(names: Sequence[str], most: int = _MAX_NAMES, *, total: bool = True) -> str:
     """Names with commas; a long list is cut in the middle, with its length if ``total``.
 
     >>> shorten([f"x{i}" for i in range(99)], 4)

@@ -1,4 +1,4 @@
-"""Texts as vectors: TF-IDF or a sentence encoder, and the words that tell clusters apart."""
+"""Texts as vectors, by TF-IDF or a sentence encoder, and words that distinguish clusters."""
 
 from unbend.texts.encode import TextEncoder, load_text_encoder, restore_text_encoder
 from unbend.texts.words import passage, top_words

@@ -1,4 +1,4 @@
-"""Choose the encoder of texts, and find it again for a saved model."""
+"""Load the encoder of texts, for new data and for a saved model."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class TextEncoder(Protocol):
 
 
 def load_text_encoder(encoder: Any, texts: Sequence[str], device: str = "auto") -> TextEncoder:
-    """The encoder of these texts.
+    """Load the encoder for these texts.
 
     ``"tfidf"`` is learned from the texts and needs no network. ``"hf:NAME"`` or a folder is a
     sentence encoder. None and ``"auto"`` take the usual sentence encoder if sentence-transformers
@@ -48,22 +48,22 @@ def load_text_encoder(encoder: Any, texts: Sequence[str], device: str = "auto") 
         if name.startswith("hf:") or Path(name).expanduser().is_dir():
             return SentenceEncoder.load(name, device=device)
     raise ValueError(
-        f"no text encoder is called {encoder!r}; take tfidf, hf:NAME, or the folder of a "
-        "sentence encoder"
+        f"no text encoder is called {encoder!r}; use tfidf, hf:NAME, or the folder of a sentence "
+        "encoder"
     )
 
 
 def restore_text_encoder(
     tensors: dict[str, Tensor], values: Mapping[str, Any], given: Any, device: str
 ) -> TextEncoder:
-    """The encoder of a saved model; one with other weights is refused."""
+    """Load the encoder of a saved model; raise if its weights have changed."""
     if values["name"] == Tfidf.name:
         return Tfidf.from_state(tensors, dict(values))
     name = str(given) if isinstance(given, (str, Path)) else str(values["name"])
     found = SentenceEncoder.load(name, device=device)
     if found.fingerprint != values["fingerprint"]:
         raise ValueError(
-            f"text encoder {name!r} has other weights than the one of the model; use the same, or "
-            "fit again"
+            f"text encoder {name!r} has other weights than the one that the model was fitted with; "
+            "use that one, or fit again"
         )
     return found

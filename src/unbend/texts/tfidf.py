@@ -1,4 +1,4 @@
-"""TF-IDF and truncated SVD: vectors of texts without a network, and without a download."""
+"""TF-IDF and truncated SVD: vectors of texts without a neural network or a download."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from torch import Tensor
 __all__ = ["Tfidf"]
 
 _DIM = 100
-_MOST_WORDS = 50_000
-_MOST_FITTED = 50_000  # texts that the words and directions are learned from
+_MAX_WORDS = 50_000
+_MAX_FITTED = 50_000  # texts from which words and directions are learned
 _TOKEN = r"(?u)\b[^\W\d_]{2,}\b"  # words of two letters or more, in any script
 
 
 class Tfidf:
     """Weights of words, projected to their leading directions, as unit vectors.
 
-    A word counts with 1 + log of its frequency in a text, times its idf. Words in fewer than three
-    texts (fewer than two of small sets) or in more than half of them are left out.
+    The weight of a word is 1 + log of its frequency in the text, times its idf. Words in fewer than
+    three texts (two for small sets) or in more than half of the texts are left out.
     """
 
     name = "tfidf"
@@ -38,14 +38,14 @@ class Tfidf:
         from sklearn.decomposition import TruncatedSVD
         from sklearn.feature_extraction.text import TfidfVectorizer
 
-        if len(texts) > _MOST_FITTED:
-            rows = np.random.default_rng(0).choice(len(texts), _MOST_FITTED, replace=False)
+        if len(texts) > _MAX_FITTED:
+            rows = np.random.default_rng(0).choice(len(texts), _MAX_FITTED, replace=False)
             texts = [texts[i] for i in np.sort(rows)]
         least = 3 if len(texts) >= 200 else 2 if len(texts) >= 20 else 1
         most = 0.5 if len(texts) >= 20 else 1.0
         counter = TfidfVectorizer(
             min_df=least, max_df=most, sublinear_tf=True, token_pattern=_TOKEN,
-            max_features=_MOST_WORDS,
+            max_features=_MAX_WORDS,
         )  # fmt: skip
         try:
             weights = counter.fit_transform(texts)

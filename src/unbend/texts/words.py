@@ -1,4 +1,4 @@
-"""Words that tell the clusters of texts apart, and passages to show."""
+"""Words that distinguish the clusters of texts, and passages to show."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ from numpy.typing import NDArray
 __all__ = ["passage", "top_words"]
 
 _TOKEN = r"(?u)\b[^\W\d_]{2,}\b"
-_MOST = 50_000  # words
+_MAX_WORDS = 50_000
 
 
 def top_words(
     texts: Sequence[str], labels: NDArray[Any], k: int, count: int = 10
 ) -> list[list[str]]:
-    """The words of each cluster, most telling first.
+    """The words that distinguish each cluster, the best first.
 
-    A word scores by the share of the cluster's texts that hold it, times the logarithm of that
-    share over the share in the other texts. Words in a single text of a large cluster are left
-    out.
+    The score of a word is the share of the cluster's texts that contain it, times the logarithm of
+    the ratio of that share to the share among the other texts. Words that occur in a single text
+    of the cluster are left out.
 
     >>> top_words(["red fox", "red sun", "blue sea", "blue sky"], np.array([0, 0, 1, 1]), 2, 1)
     [['red'], ['blue']]
     """
     from sklearn.feature_extraction.text import CountVectorizer
 
-    counter = CountVectorizer(token_pattern=_TOKEN, binary=True, max_features=_MOST)
+    counter = CountVectorizer(token_pattern=_TOKEN, binary=True, max_features=_MAX_WORDS)
     try:
         holds = counter.fit_transform(texts).astype(np.float64)
     except ValueError:  # no words at all
@@ -42,7 +42,7 @@ def top_words(
         own = labels == q
         size, rest = max(1, int(own.sum())), max(1, int((~own).sum()))
         inside = np.asarray(holds[np.flatnonzero(own)].sum(axis=0)).ravel()
-        # One pseudo-count: a word of no other cluster is not infinitely telling.
+        # A pseudo-count keeps the score of a word that no other cluster uses finite.
         lift = np.log((inside + 0.5) / (size + 1)) - np.log((total - inside + 0.5) / (rest + 1))
         score = np.where((lift > 0) & (inside >= min(2, size)), inside / size * lift, 0.0)
         order = np.argsort(-score, kind="stable")[:count]

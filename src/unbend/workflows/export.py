@@ -11,7 +11,7 @@ from unbend.deploy import OnnxExport, export_onnx
 from unbend.disk import atomic_directory, atomic_write, to_json
 from unbend.explore.keep import curated_labels, curated_rows
 from unbend.pixels.decode import open_image
-from unbend.pixels.folders import inside
+from unbend.pixels.folders import path_inside
 from unbend.runs import LabelRows, check_run, read_json, read_labels
 from unbend.runs.labels import labels_file, needs_mark
 from unbend.sources.columns import path_column, read_paths
@@ -155,7 +155,7 @@ def _paths(rows: LabelRows, root: Path) -> list[Path]:
     """The image of each sample. Refuse names that lead out of the folder, as in a forged table."""
     found = []
     for name in rows.samples:
-        path = inside(root, name)
+        path = path_inside(root, name)
         if path is None:
             raise ValueError(
                 f"sample {name!r} is no image or lies outside {str(root)!r}; it is not exported"
