@@ -296,7 +296,7 @@ class MLC(FittedModel):
 
     def _encode_new(self, X: Any, progress: Progress) -> tuple[Any, EncodedImages | None]:
         """Samples of any form as an array or a table; images also as what the encoder saw."""
-        from unbend.forms import is_text_array  # Pillow takes time to import
+        from unbend.in_memory import is_text_array  # Pillow takes time to import
 
         options = self._encoder_options()
         self._reader = Reader()

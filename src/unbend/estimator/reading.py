@@ -60,7 +60,7 @@ class Reader:
     def read_new(self, X: Any, options: EncoderOptions) -> Any:
         """The samples of fit as an array, a table of features, texts, or encoded images."""
         # Pillow takes time to import.
-        from unbend.forms import as_samples, pick_columns
+        from unbend.in_memory import as_samples, pick_columns
         from unbend.tables import is_table
 
         if isinstance(X, EncodedImages):
@@ -105,7 +105,7 @@ class Reader:
 
         ``columns`` are the columns of the table of fit, if it was one.
         """
-        from unbend.forms import is_text_array
+        from unbend.in_memory import is_text_array
 
         X = self._read(X, scaling, columns)
         texts = is_text_array(X)
@@ -123,7 +123,7 @@ class Reader:
         return embed_images(self.encoder, X, cache=open_cache(options.cache_dir))
 
     def _read(self, X: Any, scaling: Scaling, columns: Any) -> Any:
-        from unbend.forms import as_samples, pick_columns
+        from unbend.in_memory import as_samples, pick_columns
         from unbend.tables import is_table
 
         if isinstance(X, EncodedImages):

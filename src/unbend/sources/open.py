@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from unbend.disk import default_cache_dir
-from unbend.forms import as_samples, is_text_array
+from unbend.in_memory import as_samples, is_text_array
 from unbend.pixels.decode import EXTENSIONS
 from unbend.pixels.folders import has_images
 from unbend.progress import Progress, silent

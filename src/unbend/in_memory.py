@@ -1,4 +1,4 @@
-"""Samples in memory in any form: lists of paths, images or texts, data sets, tables, arrays."""
+"""Convert samples in memory to arrays: lists of paths, images or texts, data sets, tables."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _KEYS = ("pixel_values", "image", "img", "x", "inputs", "features", "embedding",
 
 
 class _Side:
-    """The side of decoded images; asking for it may load an encoder, so it is asked when needed."""
+    """The side of decoded images, found only when needed because that may load an encoder."""
 
     def __init__(self, given: int | Callable[[], int | None] | None) -> None:
         self._given = given
@@ -46,7 +46,7 @@ def is_text_array(X: Any) -> bool:
 def as_samples(X: Any, *, image_size: int | Callable[[], int | None] | None = None) -> Any:
     """Samples as an array: vectors (n, p), images (n, c, h, w), or objects (n,) for texts.
 
-    Tables and what is not recognised are returned as they are.
+    Tables and anything that is not recognised are returned unchanged.
 
     Parameters
     ----------
@@ -54,8 +54,8 @@ def as_samples(X: Any, *, image_size: int | Callable[[], int | None] | None = No
         A folder; a list of paths, of PIL images or of texts; one PIL image or image file; a torch
         ``Dataset`` or ``DataLoader``; a Hugging Face data set; an array or tensor.
     image_size : int or callable, optional
-        Side of the images that are made from files and from PIL images, or a function that knows
-        it; 64 by default.
+        Side of the images made from files and PIL images, or a function that returns it; 64 by
+        default.
     """
     size = _Side(image_size)
     if isinstance(X, (str, Path)):
@@ -134,7 +134,7 @@ def _objects(texts: Sequence[str]) -> NDArray[Any]:
 
 
 def _decode(paths: list[str], size: _Side) -> NDArray[np.uint8]:
-    """Pixels of files. One that cannot be read is an error: labels must stay one per item."""
+    """Pixels of files; an unreadable file is an error, because labels must stay one per item."""
     side = size.get()
     X = np.empty((len(paths), 3, side, side), np.uint8)
     wrong: list[str] = []
@@ -165,8 +165,8 @@ def _items_of(data: Any) -> Iterator[Any]:
     if isinstance(data, DataLoader):
         if isinstance(data.sampler, RandomSampler):
             raise ValueError(
-                "X is a DataLoader that shuffles, so labels would belong to no sample; make it "
-                "with shuffle=False"
+                "X is a DataLoader that shuffles, so labels could not be matched with samples; use "
+                "shuffle=False"
             )
         for batch in data:
             yield from _sample_of(batch)
@@ -197,14 +197,14 @@ def _stacked(items: Sequence[Any]) -> NDArray[Any]:
     shapes = {array.shape for array in arrays}
     if len(shapes) > 1:
         raise ValueError(
-            f"samples of X have different shapes: {sorted(shapes)[:3]}; resize them alike"
+            f"samples of X have different shapes: {sorted(shapes)[:3]}; resize them to one shape"
         )
     found: NDArray[Any] = _channels_first(np.stack(arrays))
     return found
 
 
 def _from_hugging_face(data: Any, size: _Side) -> Any:
-    """The column of images; else a table."""
+    """The images of a data set; without a column of images, the data set itself, a table."""
     kinds = {name: type(kind).__name__ for name, kind in data.features.items()}
     images = [name for name, kind in kinds.items() if kind == "Image"]
     if images:
@@ -213,7 +213,7 @@ def _from_hugging_face(data: Any, size: _Side) -> Any:
 
 
 def _channels_first(X: Any) -> Any:
-    """Images (n, h, w, c) as (n, c, h, w), where only that reading makes sense."""
+    """Images (n, h, w, c) as (n, c, h, w), where the shape is unambiguous."""
     shape: tuple[int, ...] = tuple(getattr(X, "shape", ()))
     if len(shape) != 4 or shape[1] in (1, 3) or shape[3] not in (1, 3):
         return X
@@ -226,8 +226,8 @@ def _channels_first(X: Any) -> Any:
 def pick_columns(X: Any, fitted: Sequence[str] | None = None) -> Any:
     """The samples of a table, as a table with fewer columns, an array of vectors, or texts.
 
-    In fit, columns that look like ids or labels, and those that are no numbers, are left out with
-    a warning. Later, ``fitted`` are the columns of fit, which are taken by name.
+    In fit, columns that look like ids or labels and columns without numbers are left out with a
+    warning. Later, ``fitted`` names the columns of fit to take.
     """
     if fitted is None:
         table = open_table(X)
@@ -236,8 +236,8 @@ def pick_columns(X: Any, fitted: Sequence[str] | None = None) -> Any:
             choice.left_out[choice.id] = "looks like ids"
         if choice.left_out:
             warnings.warn(
-                f"columns of X that are left out: {_listed(choice.left_out)}; pass them as an "
-                "array to use them",
+                f"columns of X that are left out: {_listed(choice.left_out)}; to use them, pass an "
+                "array",
                 UnbendWarning,
                 stacklevel=4,
             )
