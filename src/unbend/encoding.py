@@ -113,7 +113,7 @@ class EncodedImages:
         self.progress = progress
         if hashes is not None and len(hashes) != len(self.images):
             raise ValueError(
-                f"`hashes` must be one for each of the {len(self.images)} images, got {len(hashes)}"
+                f"`hashes` must have one entry per image, {len(self.images)}, got {len(hashes)}"
             )
         self._hashes = hashes
         self.embeddings = self._get(
@@ -187,7 +187,7 @@ def check_record(record: Any) -> None:
         return
     remedy = "fit and save it again"
     if not isinstance(record, dict):
-        raise ValueError(f"the record of the encoder in this model is no object; {remedy}")
+        raise ValueError(f"the record of the encoder in this model is not an object; {remedy}")
     missing = [key for key in _RECORD if key not in record]
     if missing:
         raise ValueError(f"the record of the encoder in this model lacks {missing[0]!r}; {remedy}")

@@ -60,7 +60,7 @@ def count(n: int, what: str) -> str:
 
 
 def why(asked: str, preset: str, encoder: str | None, texts: bool = False) -> str:
-    """Preset and encoder of a model, and why they were taken.
+    """Preset and encoder of a model, and why they were chosen.
 
     >>> why("auto", "vectors", None)
     'preset vectors (made for vectors of any kind), no encoder'

@@ -152,7 +152,7 @@ def test_a_damaged_cell_is_run_again(blobs, tmp_path, monkeypatch):
     ("text", "message"),
     [
         ("nothing", "no method is called 'nothing'; known: mlc, kmeans"),
-        ("kmeans:n_init", "is no setting; write it like gamma=20"),
+        ("kmeans:n_init", "is not a setting; write it like gamma=20"),
         ("ensc:gama=2", "has no parameter 'gama'; known: gamma, l1_ratio"),
     ],
 )

@@ -1,4 +1,4 @@
-"""Whether the Hugging Face hub can be reached; asked once, so that offline calls fail at once."""
+"""Whether the Hugging Face hub can be reached; checked once, so that offline calls fail quickly."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _SECONDS = 3.0
 
 
 def is_offline() -> bool:
-    """Whether only local files can be read, by the user's word or because nobody answers."""
+    """Whether only local files can be read: by choice, or because the hub does not answer."""
     if os.environ.get("HF_HUB_OFFLINE", "").upper() in ("1", "ON", "YES", "TRUE"):
         return True
     if any(os.environ.get(name) for name in ("HTTPS_PROXY", "https_proxy", "ALL_PROXY")):

@@ -126,7 +126,7 @@ class FittedModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixi
         return output.Z.numpy().astype(dtype, copy=False)
 
     def outlier_score(self, X: Any) -> NDArray[np.float64]:
-        """How lonely each sample is among those of the fit, in (0, 1): usual ones have 1/2.
+        """How far each sample is from those of the fit, in (0, 1); typical samples have 1/2.
 
         See :class:`unbend.labels.Surroundings`. Compare with ``outlier_threshold_``.
         """
@@ -141,7 +141,7 @@ class FittedModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixi
         return self._assess(output, dtype, probabilities, self._surroundings.score(samples))
 
     def embed(self, X: Any) -> Any:
-        """What the network gets: vectors of images or texts by the encoder, else the samples."""
+        """The input of the network: the encoder's vectors of images or texts, else the samples."""
         check_is_fitted(self)
         columns = getattr(self, "feature_names_in_", None)
         return self._reader.embed(X, self._encoder_options(), self._scaling, columns)
@@ -286,7 +286,7 @@ class FittedModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixi
         return sizes
 
     def describe(self) -> str:
-        """Preset and encoder of a fitted model, and why they were taken, in one line."""
+        """Preset and encoder of a fitted model, and why they were chosen, in one line."""
         reader = self._reader
         return why(self.preset, self.config_.preset, reader.encoder_name, reader.is_of_texts)
 

@@ -46,8 +46,8 @@ class MLC(FittedModel):
         Number of clusters, or let the spectrum of the learned membership decide.
     preset : {"auto", "images", "vectors", "paper"}, default="auto"
         The source of all settings that are not given here. ``"auto"`` takes ``"images"`` or
-        ``"vectors"`` by the shape of X; embeddings of an encoder are vectors. ``"paper"`` has the
-        paper's settings, made for a GPU.
+        ``"vectors"``, depending on the shape of X; embeddings of an encoder are vectors.
+        ``"paper"`` has the paper's settings, made for a GPU.
     dim : int, optional
         d, the dimension of the features.
     backbone : str or Module, optional
@@ -70,7 +70,7 @@ class MLC(FittedModel):
     budget : {"quick", "normal", "thorough"} or float, default="normal"
         How long a fit may take, by name or in seconds. It plans the steps of stage 1 for two cores
         of a laptop: ``"normal"`` is 3 minutes up to 10,000 samples and at most 10. The plan depends
-        on data and settings only, so results repeat. What you set yourself is never cut.
+        only on data and settings, so results repeat. Steps and epochs that you set are never cut.
     eta : float or "auto", optional
         η, the weight of entropy in the membership. ``"auto"``, the default of ``"images"`` and
         ``"vectors"``, calibrates it to the number of clusters after stage 1.
@@ -104,7 +104,7 @@ class MLC(FittedModel):
         Smallest and largest number that ``n_clusters="auto"`` considers.
     outliers : {"score", "label"}, default="score"
         ``"label"`` gives outliers the label -1, in ``labels_`` and ``predict``. By default they
-        keep their nearest cluster and are told by ``outlier_score`` only.
+        keep their nearest cluster, and only ``outlier_score`` tells them apart.
     label_method : {"auto", "dense", "blocks", "landmarks"}, default="auto"
         How the membership of all samples is clustered; ``"auto"`` decides by their number.
     device : str, default="auto"
@@ -322,7 +322,7 @@ class MLC(FittedModel):
             self._resolve((1,), len(X))  # its width is not known yet
 
     def _show_first(self, run: Run, progress: Progress) -> None:
-        """A provisional result for whoever looks on."""
+        """Report a provisional result to the progress listener."""
         if progress is silent or self.n_clusters == "auto":
             return
         text = first_look(run.samples, int(self.n_clusters), run.neighbors.metric)

@@ -200,7 +200,7 @@ def _load(spec: str) -> tuple[str, str, NDArray[Any], NDArray[np.int64]]:
             source = open_source(spec, labels=labels)
     if source.y is None:
         raise ValueError(
-            f"{spec!r} has no true labels, and an experiment is scored; name a set such as "
+            f"{spec!r} has no true labels to score with; name a set such as "
             "'digits', a folder with a sub-folder per class, or a file with labels 'y'"
         )
     return source.name, source.split, np.asarray(source.X), np.asarray(source.y, dtype=np.int64)

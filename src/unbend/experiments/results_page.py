@@ -19,8 +19,9 @@ __all__ = ["main", "write_results_page"]
 _HEAD = """# Results
 
 Written by `make results` from what `unbend reproduce` and `unbend benchmark` left; nothing here
-is by hand. Scores are over all samples named in the caption, mean ± sample deviation over seeds,
-never the best seed; ACC is by the optimal one-to-one match. True labels only score.
+is written by hand. Scores are over all samples named in the caption, mean ± sample deviation over
+seeds, never the best seed; ACC is by the optimal one-to-one match. True labels are used only for
+scoring.
 """
 
 

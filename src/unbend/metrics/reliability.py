@@ -1,4 +1,4 @@
-"""Whether confidence means what it says: bins of confidence beside the purity within them."""
+"""Calibration of confidence: its mean and the purity of the samples, in bins."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _BINS = 15
 def reliability(y: ArrayLike, labels: ArrayLike, confidence: ArrayLike) -> dict[str, Any]:
     """Expected calibration error of confidence against purity, and the bins behind it.
 
-    A sample is right where its class is the most frequent one of its cluster.
+    A sample counts as right if its class is the most frequent one in its cluster.
 
     Parameters
     ----------

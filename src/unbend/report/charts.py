@@ -131,13 +131,13 @@ def choice_charts(choice: dict[str, Any]) -> list[dict[str, Any]]:
 
     evidence = [
         line("gap", "gap of the graphs", "a"),
-        line("stability", "stability of the strongest", "b", dots=True),
+        line("stability", "stability of the candidates", "b", dots=True),
     ]
     options: dict[str, Any] = {"x_label": "number of clusters", "marks": marks, "whole_x": True}
     return [
         line_chart(evidence, label="Gap and stability over the number of clusters", **options),
         line_chart(
-            [line("strength", "strength of the numbers looked at", "c", dots=True)],
+            [line("strength", "strength of the candidates", "c", dots=True)],
             label="Strength over the number of clusters",
             **options,
         ),
@@ -150,7 +150,7 @@ def reliability_chart(found: dict[str, Any]) -> dict[str, Any]:
     x = [row["confidence"] for row in bins]
     return line_chart(
         [
-            {"name": "as it should be", "style": "b", "x": [0.0, 1.0], "y": [0.0, 1.0]},
+            {"name": "ideal", "style": "b", "x": [0.0, 1.0], "y": [0.0, 1.0]},
             {
                 "name": "purity",
                 "style": "a",

@@ -29,9 +29,9 @@ class Facts:
     names : sequence of str
         One per sample.
     probability, outlier_score : ndarray of shape (n,), optional
-        Probability of the assigned cluster; distance from every cluster's subspace.
+        Probability of the assigned cluster; how far a sample is from all others.
     outlier_threshold : float, optional
-        Samples with a higher score are called outliers: one in a hundred fresh ones.
+        Samples with a higher score are called outliers; about 1 % of new samples have one.
     features : ndarray of shape (n, d), optional
         Z, on the unit sphere.
     eigenvalues, merge_tree : ndarray, optional

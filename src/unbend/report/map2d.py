@@ -1,4 +1,4 @@
-"""A 2-D map of the features: t-SNE of landmarks; other samples go next to their nearest ones.
+"""A 2-D map of the features: t-SNE of landmarks; other samples are placed near the closest ones.
 
 Clusters are subspaces, and z and −z lie on one line, so similarity is cos². Repulsive forces are
 summed on a grid by FFT: time grows with n, not with n².

@@ -66,10 +66,10 @@ def draw_map(
     palette = colours(n_clusters)
     ax.scatter(x, y, s=4, lw=0, c=[palette[q] for q in labels], rasterized=True)
     for q in np.unique(labels):
-        own = labels == q
+        members = labels == q
         ax.annotate(
             str(q),
-            (float(np.median(x[own])), float(np.median(y[own]))),
+            (float(np.median(x[members])), float(np.median(y[members]))),
             ha="center",
             va="center",
             weight="bold",
@@ -137,7 +137,7 @@ def plot_rates(model: MLC, *, ax: Any = None) -> Any:
 
 
 def plot_tree(model: MLC, *, ax: Any = None) -> Any:
-    """The merge tree as a dendrogram; heights are nats of coding length."""
+    """The merge tree as a dendrogram; heights are the costs of merging."""
     from scipy.cluster.hierarchy import dendrogram
 
     check_is_fitted(model)
@@ -145,16 +145,15 @@ def plot_tree(model: MLC, *, ax: Any = None) -> Any:
         raise ValueError("plot_tree needs a model of at least 2 clusters, got 1")
     ax = _axes(ax, (6, 3))
     dendrogram(model.merge_tree_, ax=ax, color_threshold=0, above_threshold_color=colours(1)[0])
-    ax.set(xlabel="cluster", ylabel="cost of merging (nats)")
+    ax.set(xlabel="cluster", ylabel="cost of merging")
     return ax
 
 
 def _features(model: MLC, X: Any) -> tuple[NDArray[np.floating], NDArray[np.int64]]:
-    """Features and labels of X, or of the samples of fit."""
-    if X is not None:
-        found = model.assess(X)
-        return found.Z, found.labels
-    return model.assess_fitted().Z, model.labels_
+    """Features and labels of X, or of the samples of fit, without outliers labelled -1."""
+    found = model.assess_fitted() if X is None else model.assess(X)
+    labels = model.labels_ if X is None else found.labels
+    return found.Z[labels >= 0], labels[labels >= 0]
 
 
 def _axes(ax: Any, size: tuple[float, float]) -> Any:

@@ -247,9 +247,9 @@ def _tiles(summary: dict[str, Any]) -> list[dict[str, str]]:
     ]
     if summary["confidence"] is not None:
         found.append({"value": _percent(summary["confidence"]), "name": "mean confidence"})
-    likeness = summary["similarity"]
-    if likeness and likeness["within"] is not None and likeness["between"] is not None:
-        text = f"{likeness['within']:.2f} / {likeness['between']:.2f}"
+    similarity = summary["similarity"]
+    if similarity and similarity["within"] is not None and similarity["between"] is not None:
+        text = f"{similarity['within']:.2f} / {similarity['between']:.2f}"
         found.append({"value": text, "name": "|cos| within / between"})
     if summary["truth"]:
         text = _percent(summary["truth"]["scores"]["acc"])

@@ -121,8 +121,10 @@ def _model(path: Path) -> dict[str, Any]:
         return {}
     tensors, values = read_model(path)
     try:
-        own = {k.removeprefix("labels."): v for k, v in tensors.items() if k.startswith("labels.")}
-        model = LabelModel.from_state(own, values["labels"])
+        state = {
+            k.removeprefix("labels."): v for k, v in tensors.items() if k.startswith("labels.")
+        }
+        model = LabelModel.from_state(state, values["labels"])
         config = Config.from_dict(values["config"])
         chosen = values.get("neighbors", {"metric": config.views.metric, "scores": {}})
         neighbors = NeighborChoice.from_dict(chosen)

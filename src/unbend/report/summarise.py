@@ -39,7 +39,7 @@ def summarise(
     n_map : int
         Show at most this many samples on the map.
     seed : int
-        Decides which samples are shown where there is no room for all.
+        Decides which samples are shown if not all of them are.
     **options
         With a model: ``images, names, y, classes, title, split, seconds, ...`` of
         :func:`facts_of_model`.
@@ -65,8 +65,7 @@ def summarise(
         ``clusters``
             Per cluster ``id, name, size, share, confidence, histogram`` (of the probability, ten
             bins), ``rank, n_outliers, examples, classes``, ``words`` and ``passages`` (of texts),
-            ``principal`` (per component
-            ``energy, slots, cosines``).
+            ``principal`` (per component ``energy, slots, cosines``).
         ``similarity``
             ``matrix`` (uint8, 255 is |cos| = 1), ``bounds``, ``clusters``, ``n_shown``,
             ``within``, ``between``, ``blocks`` (k, k).
@@ -387,16 +386,16 @@ def _history(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     for row in rows:
         stages.setdefault(str(row.get("stage")), []).append(row)
     found = []
-    for name, own in stages.items():
-        keep = np.unique(np.linspace(0, len(own) - 1, min(len(own), _N_STEPS)).astype(int))
-        thin = [own[i] for i in keep]
-        stage: dict[str, Any] = {"name": name, "n_steps": len(own)}
+    for name, steps in stages.items():
+        keep = np.unique(np.linspace(0, len(steps) - 1, min(len(steps), _N_STEPS)).astype(int))
+        thin = [steps[i] for i in keep]
+        stage: dict[str, Any] = {"name": name, "n_steps": len(steps)}
         stage["step"] = [int(row["step"]) for row in thin]
         for key in ("R", "R_c", "delta_R"):
             values = [row.get(key) for row in thin]
             known = all(isinstance(v, (int, float)) and np.isfinite(v) for v in values)
             stage[key] = [float(v) for v in values if v is not None] if known else None
-        ranked = [row for row in own if row.get("rank") is not None]
+        ranked = [row for row in steps if row.get("rank") is not None]
         stage["rank_step"] = [int(row["step"]) for row in ranked]
         stage["rank"] = [int(row["rank"]) for row in ranked]
         found.append(stage)

@@ -199,7 +199,7 @@ class RunDirectory:
         unfinished = stage in (_TRAINING, _WRITING, _PUBLISHING)
         if (unfinished or files) and not self._overwrite and not self._resume:
             if not held:
-                self.check_free()  # whoever is writing it right now need not be resumed
+                self.check_free()  # a run that is being written must not be resumed
             raise ValueError(_occupied(self.path, unfinished=unfinished))
 
     def _strangers(self) -> set[str]:

@@ -33,7 +33,7 @@ __all__ = [
 ]
 
 MANIFEST = "manifest.json"
-# What people made of a finished run in `unbend explore`: the journal, and what is made from it.
+# Files that `unbend explore` adds to a finished run: the journal, and what is made from it.
 JOURNAL = "curation.jsonl"
 CURATED = (JOURNAL, "curated.csv", "curated.parquet", "curated-report.html")
 MANIFEST_FORMAT = 2

@@ -181,7 +181,7 @@ def cluster(
     found: list[RunDirectory] = []
 
     def claim() -> None:
-        """All arguments are good: look at the place before minutes of work."""
+        """Check the run directory before the work, which takes minutes."""
         place = out or default_out(input)
         found.append(RunDirectory(place, overwrite=overwrite and leads, resume=resume or not leads))
         if leads:
@@ -339,13 +339,13 @@ class _Job:
             self.run.abandon()  # wrong input leaves nothing behind
             raise
         except OSError as error:
-            if error.errno is None:  # not of the system: it says itself what is wrong
+            if error.errno is None:  # raised by unbend, with its own message
                 raise
             raise self._no_room(error) from error
         return self._result(identity, start, scores=scores, report=page, table=table)
 
     def _help(self, identity: dict[str, Any], start: float) -> ClusterResult:
-        """What processes other than the first do: train along, write nothing."""
+        """Train with the first process and write nothing, as all other processes do."""
         self._meet()
         if self._trained():
             self.model = load(self.run.results / "model")

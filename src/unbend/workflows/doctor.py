@@ -96,7 +96,7 @@ def doctor(*, test: bool = True) -> Diagnosis:
 def torch_advice(
     system: str, machine: str, built_for: str | None, usable: bool, *, nvidia: bool
 ) -> list[str]:
-    """The line that installs the torch that fits this machine, if another one is installed.
+    """The command that installs the right build of torch, if a wrong one is installed.
 
     >>> torch_advice("Linux", "x86_64", None, False, nvidia=True)[1]
     'pip install --force-reinstall torch --index-url https://download.pytorch.org/whl/cu128'
@@ -110,7 +110,7 @@ def torch_advice(
         return ["there is an NVIDIA GPU, but this torch is for CPUs; to use it:", install + "cu128"]
     if built_for is not None and not usable and not nvidia:
         return [
-            "this torch brings CUDA, but no NVIDIA GPU is here; to save gigabytes:",
+            "this torch includes CUDA, but there is no NVIDIA GPU; to save gigabytes:",
             install + "cpu",
         ]
     if built_for is not None and not usable:

@@ -119,7 +119,7 @@ def _write_table(rows: LabelRows, out: Path) -> None:
 
 
 def _with_files(rows: LabelRows, run: Path) -> LabelRows:
-    """The rows with the files of a list of images in place of the ids that were asked for."""
+    """The rows, with the image files of a list as names instead of the chosen ids."""
     id = read_json(run / "config.json").get("id")
     path = Path(_input(run)) if isinstance(id, str) else Path()
     if not isinstance(id, str) or not path.is_file():
@@ -158,11 +158,11 @@ def _paths(rows: LabelRows, root: Path) -> list[Path]:
         path = path_inside(root, name)
         if path is None:
             raise ValueError(
-                f"sample {name!r} is no image or lies outside {str(root)!r}; it is not exported"
+                f"sample {name!r} is not an image or lies outside {str(root)!r}; it is not exported"
             )
         if not path.is_file():
             raise ValueError(
-                f"sample {name!r} is no image in {str(root)!r}; name the folder with --images"
+                f"sample {name!r} is not an image in {str(root)!r}; name the folder with --images"
             )
         found.append(path)
     return found

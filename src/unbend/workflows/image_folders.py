@@ -22,7 +22,7 @@ def write_folders(
 ) -> None:
     """Link to (or copy) each image in the folder of its cluster.
 
-    ``names`` are those that a person gave to clusters.
+    ``names`` are the names that people gave to clusters.
     """
     folders = _folder_names(labels, names or {})
     for row, (label, path) in enumerate(zip(labels, paths, strict=True)):

@@ -25,7 +25,7 @@ _SMALL = 40
 
 @dataclass(frozen=True)
 class Inputs:
-    """A source and what turns its images or texts into vectors, if anything does."""
+    """A source, and the encoder of its images or texts, if there is one."""
 
     source: Source
     encoder: Encoder | None = None
@@ -97,7 +97,7 @@ def read_inputs(
 
 
 def _for_texts(encoder: str | Encoder, device: str) -> str | TextEncoder:
-    """The encoder of texts as MLC takes it; one that must be loaded is loaded at once."""
+    """The encoder of texts for MLC; a sentence encoder is loaded, so that errors come early."""
     if isinstance(encoder, Encoder) or encoder == "none":
         raise ValueError(
             "texts need an encoder; leave --encoder out for tfidf, or take hf:NAME or a folder"
@@ -106,7 +106,7 @@ def _for_texts(encoder: str | Encoder, device: str) -> str | TextEncoder:
 
 
 def _load_early(spec: Any, encoder: str | Encoder, device: str) -> Encoder | None:
-    """The encoder, where it can be chosen before the input is opened."""
+    """The encoder, if it can be chosen before the input is opened."""
     if isinstance(encoder, Encoder):
         return encoder
     if encoder == "tfidf":

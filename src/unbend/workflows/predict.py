@@ -88,7 +88,7 @@ def predict(
     """Label new samples with the model of a run.
 
     The input is read, labelled and written in chunks that keep its order, so memory does not grow
-    with it. Of a table the columns are taken that the run was made from, by their names.
+    with it. From a table, the columns that the run used are taken by name.
 
     Parameters
     ----------
@@ -180,7 +180,7 @@ def _text_column(columns: list[str], input: Any) -> str:
     if len(columns) == 1:
         return columns[0]
     raise ValueError(
-        f"the model is of texts, and {_name(input)!r} has several columns: "
+        f"the model was fitted on texts, and {_name(input)!r} has several columns: "
         f"{', '.join(columns[:9])}; give a table of one column, or a folder of texts"
     )
 
@@ -232,7 +232,7 @@ def _corrected(run: Path) -> CuratedModel:
 def _rows(
     names: Sequence[str], said: Assessment, probabilities: bool, corrected: CuratedModel | None
 ) -> LabelRows:
-    """What the table says of some samples."""
+    """The rows of the table for some samples."""
     p = said.probabilities
     if corrected is None:
         given = p if probabilities else None
@@ -266,7 +266,7 @@ def _writer(
             names = [name for part in rows for name in part.names or ()]
             given = dict(zip(labels, names, strict=True)) if names else None
             write_folders(labels, source.paths, folder, copy, given)
-    elif out == _STDOUT:  # whole or not at all, as a file
+    elif out == _STDOUT:  # complete or absent, like a file
         with tempfile.TemporaryDirectory() as folder_name:
             file = Path(folder_name) / "labels.csv"
             with labels_file(file) as write:

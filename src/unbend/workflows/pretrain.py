@@ -182,7 +182,7 @@ def _resolve(
 
 @dataclass
 class _Job:
-    """One pre-training on its way."""
+    """One call of :func:`pretrain`, from the samples to the files."""
 
     run: RunDirectory
     source: Source
@@ -232,7 +232,7 @@ class _Job:
         )
 
     def _callbacks(self, seed: int) -> list[Callback]:
-        """Nearest-neighbour accuracy on the way, twenty times, where there are labels."""
+        """Measures nearest-neighbour accuracy twenty times during training, if there are labels."""
         if self.source.y is None:
             return []
         chosen, y = self._scored(seed)

@@ -1,4 +1,4 @@
-"""The units of a job on the workers of a Ray cluster; Ray starts a dead worker again."""
+"""Run the units of a job on a Ray cluster; Ray restarts workers that die."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def run_on_ray(
     resume: bool = False,
     progress: Progress = silent,
 ) -> ShardResult:
-    """Do a job over a folder of parquet files, tar files or images on a Ray cluster.
+    """Run a job over a folder of parquet files, tar files or images on a Ray cluster.
 
     Parameters
     ----------
@@ -142,7 +142,7 @@ def _model(job: Job) -> str:
 
 
 def _import_ray() -> Any:
-    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # else Ray reports its use
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # otherwise Ray sends usage statistics
     os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "fatal")
     try:
         import ray

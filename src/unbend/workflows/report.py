@@ -13,7 +13,7 @@ from unbend.runs import check_run, record_file, run_lock
 
 __all__ = ["report"]
 
-# What files that somebody changed, with their hashes, can lead to.
+# Errors from files that were changed together with their hashes.
 _DAMAGE = (LookupError, TypeError, AttributeError, ArithmeticError, csv.Error, RecursionError)
 
 

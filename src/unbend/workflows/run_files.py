@@ -140,7 +140,7 @@ def _write_tables(
 def _assess(
     model: MLC, X: NDArray[Any], trained_on_all: bool
 ) -> Iterator[tuple[slice, Assessment]]:
-    """Slices of the samples and what the model says of them; nothing is encoded twice."""
+    """Slices of the samples and their predictions; nothing is encoded twice."""
     if trained_on_all and model.holds_fit_output:
         return ((rows, model.assess_fitted(rows)) for rows in slices(X))
     return ((rows, model.assess(part)) for rows, part in chunks(X))

@@ -1,7 +1,7 @@
-"""Inputs of many files cut into units, each with one output file that appears as a whole.
+"""Split inputs of many files into units, each with one output file that is written atomically.
 
-The name of an output depends on its unit alone. Whoever computes a unit twice writes the same file
-twice, so every sample is in the result exactly once, however often a worker died on the way.
+The name of an output depends only on its unit. A unit that is computed twice writes the same file
+twice, so every sample is in the result exactly once, however often workers die.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Unit:
 
 @dataclass(frozen=True)
 class UnitResult:
-    """What became of a unit."""
+    """The result of a unit."""
 
     number: int
     n_samples: int
@@ -154,7 +154,7 @@ def _decode(archive: tarfile.TarFile, member: tarfile.TarInfo, size: int) -> byt
 
 
 class Worker:
-    """Does units of a job, one after the other; model or encoder are loaded once."""
+    """Computes units of a job one by one; the model or encoder is loaded once."""
 
     def __init__(self, job: Job) -> None:
         self.job, self.out = job, ShardedOutput(job.out)
@@ -258,7 +258,7 @@ class ShardedOutput:
         """Count and hash all parts, and write the manifest: the last step."""
         import pyarrow.parquet as pq
 
-        remove_leftovers(self.folder, "part-")  # of workers that died while they wrote
+        remove_leftovers(self.folder, "part-")  # from workers that died while writing
         rows = {u.number: pq.read_metadata(self.part(u.number)).num_rows for u in units}
         broken = self.folder.glob("broken-*.csv")
         n_broken = sum(p.read_text(encoding="utf-8-sig").count("\n") - 1 for p in broken)

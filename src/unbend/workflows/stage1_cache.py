@@ -1,4 +1,4 @@
-"""What one run leaves for the next."""
+"""The cache of stage 1 that runs share."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["stage1_cache"]
 
 
 def stage1_cache(device: str) -> Stage1Cache | None:
-    """Ends of stage 1 in the user's cache: a run with the same stage 1 starts with stage 2.
+    """Results of stage 1 in the user's cache: a run with the same stage 1 skips to stage 2.
 
     Their key holds the code and everything that can change the last digit, so the labels are those
     of a run without it. None with several processes, which would have to agree on it.

@@ -50,7 +50,9 @@ def parse_method(text: str) -> MethodSpec:
     for part in filter(None, rest.split(",")):
         key, equals, value = part.partition("=")
         if not equals:
-            raise ValueError(f"{part!r} in method {text!r} is no setting; write it like gamma=20")
+            raise ValueError(
+                f"{part!r} in method {text!r} is not a setting; write it like gamma=20"
+            )
         try:
             params[key.strip()] = json.loads(value)
         except json.JSONDecodeError:
