@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.interruption import contents, names
 
 
 def start(folder: Path, *arguments: str) -> subprocess.Popen[str]:
@@ -32,17 +33,6 @@ def finish(folder: Path, *arguments: str) -> str:
     out, err = process.communicate(timeout=900)
     assert process.returncode == 0, err
     return out
-
-
-def contents(run: Path) -> dict[str, bytes]:
-    """Every file that must not depend on how often the run was interrupted."""
-    changing = {"manifest.json", "report.html"}  # they hold seconds
-    files = (p for p in run.rglob("*") if p.is_file() and p.name not in changing)
-    return {str(p.relative_to(run)): p.read_bytes() for p in files}
-
-
-def names(run: Path) -> set[str]:
-    return {str(p.relative_to(run)) for p in run.rglob("*")}
 
 
 def whole_after_kills(tmp_path: Path, call: list[str], moments: list[float]) -> None:

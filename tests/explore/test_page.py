@@ -1,75 +1,30 @@
 """The page in a real browser: a whole session by mouse, one by keyboard, two tabs, any screen."""
 
 import csv
-import os
-import shutil
 
 import numpy as np
 import pytest
+from tests.browser import PHONE, serious_issues, visiting
 
 from unbend.explore import read_curation
 from unbend.workflows import export
 
-playwright = pytest.importorskip("playwright.sync_api")
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
-if CHROMIUM is None and os.environ.get("CI") != "true":
-    message = "Chromium is not installed, so the page is not tested in a browser"
-    pytest.skip(message, allow_module_level=True)
-
-DESKTOP, PHONE = {"width": 1280, "height": 860}, {"width": 390, "height": 844}
-# What Chromium says of its own software rendering
-NOISY = ("GL Driver Message", "software WebGL", "WebGL-")
-
-
-@pytest.fixture(scope="module")
-def browser():
-    assert CHROMIUM is not None, "CI must test the page in a browser; install chromium"
-    with playwright.sync_playwright() as driver:
-        chromium = driver.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        yield chromium
-        chromium.close()
-
 
 @pytest.fixture
 def visit(browser):
-    """Open a server's page; at the end it may not have complained or asked anybody else."""
-    pages = []
+    """Open a server's page; it may ask nobody else, and never with the token."""
 
-    def go(served, viewport=DESKTOP, scheme="light"):
-        page = browser.new_page(viewport=viewport, color_scheme=scheme)
-        page.set_default_timeout(60_000)
-        page.trouble, page.requests = [], []
-        page.on("console", lambda m: page.trouble.append(m.text))
-        page.on("pageerror", lambda e: page.trouble.append(str(e)))
-        page.on("request", lambda r: page.requests.append(r.url))
-        page.goto(served.address)
-        page.wait_for_selector("html[data-ready]")
-        page.base = served.address.split("/#")[0]
-        pages.append(page)
-        return page
+    def check(page, requests):
+        base = page.address.split("/#")[0]
+        assert [u for u in requests if not u.startswith(base)] == []
+        assert not any("token" in u.split("#")[0] for u in requests)
 
-    yield go
-    for page in pages:
-        assert [t for t in page.trouble if not any(word in t for word in NOISY)] == []
-        outside = [u for u in page.requests if not u.startswith((page.base, "blob:"))]
-        assert outside == []
-        assert not any("token" in u.split("#")[0] for u in page.requests)
-        page.close()
+    with visiting(browser, check) as go:
+        yield lambda served, **options: go(served.address, **options)
 
 
 def revision(page, number):
     page.wait_for_selector(f"html[data-revision='{number}']")
-
-
-def serious_issues(page):
-    """What axe-core finds that would keep somebody out."""
-    from axe_playwright_python.sync_playwright import Axe
-
-    return [
-        (v["id"], v["nodes"][0]["html"][:200])
-        for v in Axe().run(page).response["violations"]
-        if v["impact"] in ("serious", "critical")
-    ]
 
 
 def spots(page, rows):

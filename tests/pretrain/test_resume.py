@@ -9,20 +9,12 @@ from pathlib import Path
 import pytest
 import torch
 from safetensors.torch import load_file
+from tests.interruption import one_thread  # noqa: F401
 from tests.pretrain import killed
 
 from unbend.pretrain import METHODS
 
 ROOT = Path(__file__).parents[2]
-
-
-@pytest.fixture(autouse=True)
-def one_thread():
-    """A forked process has no pool of threads, and another number of them rounds differently."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 def killed_by(method: str, checkpoints: Path, after: int) -> int:

@@ -1,29 +1,10 @@
 """The report in a real browser: no errors, offline, usable by pointer, keyboard, screen reader."""
 
-import os
-import shutil
-
 import numpy as np
 import pytest
+from tests.browser import PHONE, serious_issues, visiting
 
 from unbend.report import Facts, render, summarise
-
-playwright = pytest.importorskip("playwright.sync_api")
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
-if CHROMIUM is None and os.environ.get("CI") != "true":
-    message = "Chromium is not installed, so the report is not tested in a browser"
-    pytest.skip(message, allow_module_level=True)
-
-DESKTOP, PHONE = {"width": 1280, "height": 900}, {"width": 390, "height": 844}
-
-
-@pytest.fixture(scope="module")
-def browser():
-    assert CHROMIUM is not None, "CI must test the report in a browser; install chromium"
-    with playwright.sync_playwright() as driver:
-        chromium = driver.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        yield chromium
-        chromium.close()
 
 
 @pytest.fixture(scope="module")
@@ -35,28 +16,13 @@ def report(summary, tmp_path_factory):
 
 @pytest.fixture
 def visit(browser):
-    """Open a file; at the end nothing may have been complained about or asked for."""
-    pages = []
+    """Open a file, which may request nothing but itself."""
 
-    def go(path, viewport=DESKTOP, scheme="light"):
-        page = browser.new_page(viewport=viewport, color_scheme=scheme)
-        page.set_default_timeout(60_000)
-        page.trouble, page.requests = [], []
-        page.on("console", lambda m: page.trouble.append(m.text))
-        page.on("pageerror", lambda e: page.trouble.append(str(e)))
-        page.on("request", lambda r: page.requests.append(r.url))
-        page.goto(path.as_uri())
-        page.wait_for_selector("html[data-ready]")
-        pages.append(page)
-        return page
+    def check(page, requests):
+        assert requests == [page.address]
 
-    yield go
-    for page in pages:
-        assert page.trouble == []
-        outside = [u for u in page.requests if not u.startswith(("file:", "blob:", "data:"))]
-        assert outside == []
-        assert sum(u.startswith("file:") for u in page.requests) == 1
-        page.close()
+    with visiting(browser, check) as go:
+        yield lambda path, **options: go(path.as_uri(), **options)
 
 
 def centre_of(page, q):
@@ -162,17 +128,6 @@ def test_names_are_text(visit, report, hostile, summary):
     names = page.eval_on_selector_all("[aria-label]", "e => e.map(n => n.ariaLabel)")
     assert page.evaluate("window.hacked") is None
     assert any(name.startswith("digit_") for name in names)
-
-
-def serious_issues(page):
-    """Serious accessibility issues that axe-core finds."""
-    from axe_playwright_python.sync_playwright import Axe
-
-    return [
-        (v["id"], v["nodes"][0]["html"][:200])
-        for v in Axe().run(page).response["violations"]
-        if v["impact"] in ("serious", "critical")
-    ]
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from tests.interruption import contents, names, one_thread  # noqa: F401
 
 from unbend.workflows import cluster
 
@@ -24,15 +25,6 @@ QUICK = {
     "stage2.epochs": 2,
     "stage2.min_steps": 4,
 }
-
-
-@pytest.fixture(autouse=True)
-def one_thread():
-    """Threads do not survive a fork."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -77,17 +69,6 @@ def forked(function) -> int:
 
 def die(*_: object) -> None:
     os.kill(os.getpid(), signal.SIGKILL)
-
-
-def contents(run: Path) -> dict[str, bytes]:
-    """Every file that must not depend on how often the run was interrupted."""
-    changing = {"manifest.json", "report.html"}  # they hold seconds
-    files = (p for p in run.rglob("*") if p.is_file() and p.name not in changing)
-    return {str(p.relative_to(run)): p.read_bytes() for p in files}
-
-
-def names(run: Path) -> set[str]:
-    return {str(p.relative_to(run)) for p in run.rglob("*")}
 
 
 @pytest.fixture(scope="module")

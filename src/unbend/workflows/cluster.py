@@ -26,6 +26,7 @@ from unbend.training import Checkpoints
 from unbend.workflows.inputs import Inputs, read_inputs
 from unbend.workflows.inspect import find_duplicates, without_repeats
 from unbend.workflows.processes import is_first, n_launched
+from unbend.workflows.result import NOT_IN_JSON, Result
 from unbend.workflows.run_files import write_run_files
 from unbend.workflows.stage1_cache import stage1_cache
 
@@ -38,7 +39,7 @@ _MINUTES = 1.0  # between two checkpoints
 
 
 @dataclass(frozen=True)
-class ClusterResult:
+class ClusterResult(Result):
     """The result of a clustering."""
 
     run: Path
@@ -49,25 +50,11 @@ class ClusterResult:
     seconds: float
     scores: dict[str, Any] | None
     report: Path | None
-    table: Table | None = None
+    table: Table | None = field(default=None, metadata=NOT_IN_JSON)
     read: str = ""  # what the input was, and what it is clustered with
     chosen: str = ""  # which preset, encoder, neighbours and labelling, and why
-    unit: str = "file"  # what may be broken: a file or a row
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain dict, ready for JSON."""
-        return {
-            "run": str(self.run),
-            "n_samples": self.n_samples,
-            "n_clusters": self.n_clusters,
-            "n_trained": self.n_trained,
-            "n_broken": self.n_broken,
-            "seconds": round(self.seconds, 1),
-            "scores": self.scores,
-            "read": self.read,
-            "chosen": self.chosen,
-            "report": None if self.report is None else str(self.report),
-        }
+    # what may be broken: a file or a row
+    unit: str = field(default="file", metadata=NOT_IN_JSON)
 
     def summary(self) -> str:
         """A few lines of text."""

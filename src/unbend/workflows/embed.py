@@ -11,13 +11,14 @@ from unbend.progress import Progress, silent
 from unbend.runs import npy_file, write_csv
 from unbend.workflows.inputs import read_inputs
 from unbend.workflows.outputs import check_folder
+from unbend.workflows.result import Result
 from unbend.workflows.streaming import chunks
 
 __all__ = ["EmbedResult", "embed"]
 
 
 @dataclass(frozen=True)
-class EmbedResult:
+class EmbedResult(Result):
     """The result of embedding images."""
 
     out: Path
@@ -26,17 +27,6 @@ class EmbedResult:
     n_broken: int
     encoder: str
     seconds: float
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain dict, ready for JSON."""
-        return {
-            "out": str(self.out),
-            "n_samples": self.n_samples,
-            "dim": self.dim,
-            "n_broken": self.n_broken,
-            "encoder": self.encoder,
-            "seconds": round(self.seconds, 1),
-        }
 
     def summary(self) -> str:
         """One line of text."""

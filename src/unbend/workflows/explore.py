@@ -8,20 +8,17 @@ from typing import Any
 
 from unbend.explore.journal import JOURNAL
 from unbend.explore.serve import explore as serve
+from unbend.workflows.result import Result
 
 __all__ = ["ExploreResult", "explore"]
 
 
 @dataclass(frozen=True)
-class ExploreResult:
+class ExploreResult(Result):
     """The result of a session."""
 
     journal: Path
     n_acts: int
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain dict, ready for JSON."""
-        return {"journal": str(self.journal), "n_acts": self.n_acts}
 
     def summary(self) -> str:
         """One line of text."""

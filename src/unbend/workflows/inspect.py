@@ -28,6 +28,7 @@ from unbend.runs import write_csv
 from unbend.sources import Source, holds_texts
 from unbend.workflows.inputs import Inputs, read_inputs
 from unbend.workflows.outputs import fresh_directory
+from unbend.workflows.result import Result
 from unbend.workflows.run_files import broken_table
 
 __all__ = ["InspectResult", "find_duplicates", "inspect", "without_repeats"]
@@ -36,7 +37,7 @@ _SIDE = 128  # pixels; enough to see blur
 
 
 @dataclass(frozen=True)
-class InspectResult:
+class InspectResult(Result):
     """What was found in a folder of images."""
 
     out: Path
@@ -47,19 +48,6 @@ class InspectResult:
     problems: dict[str, int]
     n_broken: int
     seconds: float
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain dict, ready for JSON."""
-        return {
-            "out": str(self.out),
-            "page": str(self.page),
-            "n_samples": self.n_samples,
-            "n_exact": self.n_exact,
-            "n_near": self.n_near,
-            "problems": self.problems,
-            "n_broken": self.n_broken,
-            "seconds": round(self.seconds, 1),
-        }
 
     def summary(self) -> str:
         """What was found, and where it is written."""

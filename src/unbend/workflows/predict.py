@@ -23,6 +23,7 @@ from unbend.sources import Source, open_source
 from unbend.tables import TABLE_SUFFIXES, is_table, open_table
 from unbend.workflows.image_folders import write_folders
 from unbend.workflows.outputs import check_folder
+from unbend.workflows.result import Result
 from unbend.workflows.run_files import broken_table
 from unbend.workflows.streaming import chunks
 
@@ -33,7 +34,7 @@ _STDOUT = Path("-")
 
 
 @dataclass(frozen=True)
-class PredictResult:
+class PredictResult(Result):
     """The result of a prediction."""
 
     out: Path
@@ -43,18 +44,6 @@ class PredictResult:
     seconds: float
     broken: Path | None = None
     read: str = ""
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain dict, ready for JSON."""
-        return {
-            "out": str(self.out),
-            "n_samples": self.n_samples,
-            "n_outliers": self.n_outliers,
-            "n_broken": self.n_broken,
-            "broken": None if self.broken is None else str(self.broken),
-            "read": self.read,
-            "seconds": round(self.seconds, 1),
-        }
 
     def summary(self) -> str:
         """One line of text, or two for a table."""

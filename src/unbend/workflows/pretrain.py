@@ -32,6 +32,7 @@ from unbend.runs import (
 from unbend.samples import Scaling, prepare
 from unbend.sources import Source, open_source
 from unbend.training import Checkpoints, steps_of
+from unbend.workflows.result import Result
 from unbend.workflows.run_files import describe_source, write_broken
 
 __all__ = ["PretrainResult", "pretrain"]
@@ -40,7 +41,7 @@ _MOST_SCORED = 5000  # leave-one-out neighbours take quadratic time
 
 
 @dataclass(frozen=True)
-class PretrainResult:
+class PretrainResult(Result):
     """The result of pre-training."""
 
     encoder: Path
@@ -49,17 +50,6 @@ class PretrainResult:
     n_steps: int
     seconds: float
     scores: dict[str, Any] | None
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain dict, ready for JSON."""
-        return {
-            "encoder": str(self.encoder),
-            "method": self.method,
-            "n_samples": self.n_samples,
-            "n_steps": self.n_steps,
-            "seconds": round(self.seconds, 1),
-            "scores": self.scores,
-        }
 
     def summary(self) -> str:
         """A few lines of text."""

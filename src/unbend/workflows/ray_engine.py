@@ -12,6 +12,7 @@ from typing import Any
 
 from unbend.progress import Progress, Tick, silent
 from unbend.runs.manifest import hash_files
+from unbend.workflows.result import Result
 from unbend.workflows.shards import (
     Job,
     ShardedOutput,
@@ -28,7 +29,7 @@ ENGINES = ("local", "ray")
 
 
 @dataclass(frozen=True)
-class ShardResult:
+class ShardResult(Result):
     """The result of a job over many files."""
 
     out: Path
@@ -37,10 +38,6 @@ class ShardResult:
     n_computed: int
     n_broken: int
     seconds: float
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain dict, ready for JSON."""
-        return {**asdict(self), "out": str(self.out), "seconds": round(self.seconds, 1)}
 
     def summary(self) -> str:
         """One line of text."""
