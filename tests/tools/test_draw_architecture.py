@@ -7,6 +7,7 @@ from xml.etree import ElementTree
 
 import pytest
 from tools.draw_architecture import (
+    OLD_PAGE,
     PAGE,
     PICTURE,
     ROOT,
@@ -81,6 +82,16 @@ def test_functions_on_the_route_of_a_sample_exist():
         for part in parts[cut:]:
             found = getattr(found, part)
         assert callable(found), name
+
+
+def test_twelve_changes_name_files_that_exist():
+    text = (ROOT / OLD_PAGE).read_text(encoding="utf-8").split("## Twelve changes")[1]
+    rows = [line.split("|")[1:4] for line in text.splitlines() if line.startswith("| ")][1:]
+    assert len(rows) == 12
+    for change, _, now in rows:
+        assert re.match(r" \d: ", now), change
+        files = [f for f in re.findall(r"`([\w/]+\.py)`", now) if not f.endswith("/x.py")]
+        assert all((ROOT / "src" / "unbend" / f).is_file() for f in files), now
 
 
 def test_sizes_name_rooms_of_both_checkouts():

@@ -7,7 +7,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,7 @@ from unbend.runs import LabelRows, check_run, labels_file, needs_mark, write_csv
 from unbend.sources import Source, open_source
 from unbend.tables import TABLE_SUFFIXES, is_table, open_table
 from unbend.workflows.image_folders import write_folders
+from unbend.workflows.label_rows import label_rows
 from unbend.workflows.outputs import check_folder
 from unbend.workflows.result import Result
 from unbend.workflows.run_files import broken_table
@@ -222,19 +223,16 @@ def _rows(
     names: Sequence[str], said: Assessment, probabilities: bool, corrected: CuratedModel | None
 ) -> LabelRows:
     """The rows of the table for some samples."""
-    p = said.probabilities
+    rows = label_rows(names, said, all_probabilities=probabilities)
     if corrected is None:
-        given = p if probabilities else None
-        return LabelRows(names, said.labels, p.max(axis=1), said.outlier_score, given)
-    labels, shares = corrected.assign(said.labels, p, said.Z)
+        return rows
+    labels, shares = corrected.assign(said.labels, said.probabilities, said.Z)
     place = {g: i for i, g in enumerate(corrected.groups)}
-    own = shares[np.arange(len(labels)), [place[g] for g in labels.tolist()]]
-    return LabelRows(
-        names,
-        labels,
-        own,
-        said.outlier_score,
-        shares if probabilities else None,
+    return replace(
+        rows,
+        labels=labels,
+        probability=shares[np.arange(len(labels)), [place[g] for g in labels.tolist()]],
+        all_probabilities=shares if probabilities else None,
         clusters=corrected.groups,
         names=[corrected.name(g) for g in labels.tolist()],
     )

@@ -21,7 +21,6 @@ from unbend.progress import Progress, Tick
 from unbend.report import choose_passages, compare_with_truth, make_thumbnails, write_report
 from unbend.runs import (
     MANIFEST_FORMAT,
-    LabelRows,
     Log,
     RunDirectory,
     labels_file,
@@ -31,6 +30,7 @@ from unbend.runs import (
 )
 from unbend.sources import NamedSet, Source
 from unbend.workflows.inputs import Inputs
+from unbend.workflows.label_rows import label_rows
 from unbend.workflows.streaming import chunks, slices
 
 __all__ = ["broken_table", "describe_source", "write_broken", "write_run_files"]
@@ -127,9 +127,7 @@ def _write_tables(
         for where, found in _assess(model, X, trained_on_all):
             # Samples of the fit keep its labels; they differ from found.labels at most in ties.
             labels[where] = model.labels_[where] if trained_on_all else found.labels
-            block = LabelRows(
-                names[where], labels[where], found.probabilities.max(axis=1), found.outlier_score
-            )
+            block = label_rows(names[where], found, labels=labels[where])
             write_csv(block)
             write_parquet(block)
             write_features(found.Z)

@@ -25,6 +25,7 @@ from unbend.runs.manifest import PROGRAM
 from unbend.sources import Broken
 from unbend.sources.matrices import check_input_array
 from unbend.tables import choose_columns, open_table, read_features
+from unbend.workflows.label_rows import label_rows
 from unbend.workflows.streaming import chunks
 
 __all__ = ["Job", "UnitResult", "ShardedOutput", "Unit", "Worker", "list_units"]
@@ -190,11 +191,9 @@ class Worker:
         with labels_file(self.out.part(unit.number)) as write:
             for where, rows in chunks(read.X):
                 said = self.model.assess(rows)
-                p = said.probabilities
                 outliers += int((said.outlier_score > self.model.outlier_threshold_).sum())
-                extra = p if self.job.probabilities else None
-                names = read.names[where]
-                write(LabelRows(names, said.labels, p.max(axis=1), said.outlier_score, extra))
+                every = self.job.probabilities
+                write(label_rows(read.names[where], said, all_probabilities=every))
             if not len(read.X):
                 empty = np.zeros(0)
                 write(LabelRows([], np.zeros(0, np.int64), empty, empty))
