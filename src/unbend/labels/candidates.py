@@ -169,9 +169,8 @@ def _candidates(
 def _kmeans(C: Tensor, judge: Judge, embedding: Embedding, k: int, seed: int) -> Cut | None:
     """k-means of the codes; None where the landmarks do not show all clusters.
 
-    Of several starts the one is kept whose labels explain most of the features of stage 1, not the
-    one of smallest inertia: local optima that put two groups together differ little in inertia.
-    The whole score would fit k-means to its judge, which then prefers it.
+    Of several starts the one that the judge prefers is kept, not the one of smallest inertia: local
+    optima that put two groups together differ little in inertia.
     """
     from sklearn.cluster import KMeans
 
@@ -180,7 +179,7 @@ def _kmeans(C: Tensor, judge: Judge, embedding: Embedding, k: int, seed: int) ->
         KMeans(k, n_init=1, random_state=(seed + i) % 2**32).fit(rows)
         for i in range(_STARTS if k <= _MANY else 2)
     ]
-    scores = [judge.feature_share(torch.from_numpy(s.labels_).long(), k) for s in starts]
+    scores = [judge.score(torch.from_numpy(s.labels_).long(), k) for s in starts]
     best = starts[int(np.argmax(scores))]
     nodes = np.ascontiguousarray(embedding.nodes.cpu().float().numpy())
     labels = torch.from_numpy(best.predict(nodes).astype(np.int64)).to(C.device)

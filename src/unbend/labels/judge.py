@@ -8,12 +8,14 @@ Three shares between 0 and 1 say how well a labelling fits, each seen from anoth
   .. math:: ΔR(X, Π) = R(X) - \sum_q \frac{n_q}{n} R(X_q)
 
   and the hard labels as Π, on their leading principal components in the metric of the neighbours.
-  No training has touched them, so no labelling can be fitted to this judge.
-- *features*: the same share on the features of stage 1.
+  It is the mean of two such shares: one takes clusters for linear subspaces, the other, with every
+  cluster centred on its own mean, for affine ones, as in tables. No training has touched the
+  samples, so no labelling can be fitted to this judge.
+- *features*: the first of these shares on the features of stage 1.
 - *graph*: the share of a cluster's links in the neighbour graph that stay inside it, averaged over
   clusters: one minus the normalised cut, divided by k.
 
-The score is their geometric mean with weights 4 : 2 : 1. Each share alone fails on some data: the
+The score is their geometric mean with weights 2 : 1 : 1. Each share alone fails on some data: the
 samples where groups are curved around one centre, the features where stage 1 was fitted to wrong
 neighbours, the graph where a small piece can be cut off cheaply. For images, whose pixels say
 little about likeness, the features judge alone.
@@ -29,7 +31,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from unbend.functional import coding_rate
-from unbend.labels.subspaces import rate_reduction_of
+from unbend.labels.subspaces import coding_rates, second_moments
 from unbend.samples.graph import links
 from unbend.samples.neighbors import place
 
@@ -38,7 +40,7 @@ __all__ = ["Judge"]
 # ε² of the rates. Larger than in training: with few samples a cluster, a small ε² rewards
 # labellings that cut the features into pieces of equal size.
 _EPS_SQ = 0.3
-_WEIGHTS = {"samples": 4, "features": 2, "graph": 1}
+_WEIGHTS = {"samples": 2, "features": 1, "graph": 1}
 _ROWS = 10_000  # a random sample that measures the rates
 _LEAST = 1e-6  # a share, so that its logarithm exists
 
@@ -74,29 +76,41 @@ class Judge:
         neighbors: Tensor | None = None,
     ) -> None:
         order = torch.randperm(len(Z), generator=torch.Generator().manual_seed(0))
-        self.rows = order[:_ROWS].sort().values
-        self._rates = {"features": Z[self.rows.to(Z.device)].cpu().float()}
+        self.n, self.rows = len(Z), order[:_ROWS].sort().values
+        self._Z = Z[self.rows.to(Z.device)].cpu().float()
+        self._X = None
         if samples is not None:
             rows = samples.detach()[self.rows.to(samples.device)].cpu()
-            self._rates["samples"] = _principal(place(rows, metric).float(), Z.shape[1])
-        self.only_features = samples is None
+            self._X = _principal(place(rows, metric).float(), Z.shape[1])
         self._links = None if neighbors is None else links(neighbors).nonzero()
 
+    @property
+    def only_features(self) -> bool:
+        """Whether the features of stage 1 judge alone."""
+        return self._X is None
+
     def shares(self, labels: Tensor, k: int) -> dict[str, float]:
-        """The shares of a labelling of all samples, by name."""
+        """The shares of a labelling by name, from labels of all samples or of those at ``rows``.
+
+        The graph needs labels of all samples.
+        """
         labels = labels.cpu()
-        found = {name: _explained(rows, labels[self.rows], k) for name, rows in self._rates.items()}
-        if self._links is not None:
+        found = {}
+        if self._links is not None and len(labels) == self.n:
             found["graph"] = self._kept_links(labels.numpy(), k)
+        some = labels[self.rows] if len(labels) == self.n else labels
+        found["features"] = _explained(self._Z, some, k)
+        if self._X is not None:
+            affine = _explained(self._X, some, k, centred=True)
+            found["samples"] = (_explained(self._X, some, k) + affine) / 2
         return found
 
     def score(self, labels: Tensor, k: int) -> float:
         """The weighted geometric mean of the shares."""
-        return _combine(self.shares(labels, k))
-
-    def feature_share(self, labels: Tensor, k: int) -> float:
-        """The share of the features alone, for labels of the samples at ``rows``."""
-        return _explained(self._rates["features"], labels, k)
+        shares = self.shares(labels, k)
+        total = sum(_WEIGHTS[name] for name in shares)
+        logs = (_WEIGHTS[name] * math.log(max(share, _LEAST)) for name, share in shares.items())
+        return math.exp(sum(logs) / total)
 
     def _kept_links(self, labels: NDArray[np.int64], k: int) -> float:
         """Mean over clusters of the share of their links that stay inside."""
@@ -107,16 +121,16 @@ class Judge:
         return float((inside[whole > 0] / whole[whole > 0]).mean())
 
 
-def _combine(shares: dict[str, float]) -> float:
-    total = sum(_WEIGHTS[name] for name in shares)
-    logs = (_WEIGHTS[name] * math.log(max(share, _LEAST)) for name, share in shares.items())
-    return math.exp(sum(logs) / total)
-
-
-def _explained(X: Tensor, labels: Tensor, k: int) -> float:
-    """The share of R(X) that the labels explain, ΔR / R."""
+def _explained(X: Tensor, labels: Tensor, k: int, *, centred: bool = False) -> float:
+    """The share of R(X) that the labels explain, ΔR / R; ``centred`` moves each cluster to 0."""
     whole = float(coding_rate(X, _EPS_SQ))
-    return rate_reduction_of(X, labels, k, _EPS_SQ) / whole if whole > 0 else 0.0
+    if whole <= 0:
+        return 0.0
+    if centred:
+        sums = torch.zeros(k, X.shape[1]).index_add_(0, labels, X)
+        X = X - (sums / torch.bincount(labels, minlength=k).clamp_min(1)[:, None])[labels]
+    moments, counts = second_moments(X, labels, k)
+    return 1 - float((counts / len(X) * coding_rates(moments, counts, _EPS_SQ)).sum()) / whole
 
 
 def _principal(X: Tensor, d: int) -> Tensor:

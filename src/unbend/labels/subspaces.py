@@ -14,6 +14,7 @@ __all__ = [
     "Subspaces",
     "coding_length",
     "coding_lengths",
+    "coding_rates",
     "rate_reduction_of",
     "second_moments",
 ]
@@ -70,8 +71,7 @@ def coding_lengths(moments: Tensor, counts: Tensor, total: float, eps_sq: float)
     >>> round(float(L), 4)  # nothing to code but the label: 4 ln 2
     2.7726
     """
-    factor = torch.linalg.cholesky(_regularised(moments, counts, eps_sq))
-    half_logdet = factor.diagonal(dim1=-2, dim2=-1).log().sum(-1)
+    half_logdet = coding_rates(moments, counts, eps_sq) / 2
     label_cost = torch.special.entr(counts) + counts * math.log(total)
     dimensions = moments.shape[-1] * (counts > 0).to(counts.dtype)  # an empty cluster is free
     length: Tensor = (counts + dimensions) * half_logdet + label_cost
@@ -127,11 +127,15 @@ def rate_reduction_of(Z: Tensor, labels: Tensor, k: int, eps_sq: float) -> float
     """
     moments, counts = second_moments(Z, labels, k)
     total = counts.sum()
-    whole = _regularised(moments.sum(0, keepdim=True), total[None], eps_sq)
-    parts = _regularised(moments, counts, eps_sq)
-    rates = torch.linalg.cholesky(parts).diagonal(dim1=-2, dim2=-1).log().sum(-1) * 2
-    R = 2 * float(torch.linalg.cholesky(whole)[0].diagonal().log().sum())
-    return R - float((counts / total * rates).sum())
+    R = coding_rates(moments.sum(0), total, eps_sq)
+    return float(R - (counts / total * coding_rates(moments, counts, eps_sq)).sum())
+
+
+def coding_rates(moments: Tensor, counts: Tensor, eps_sq: float) -> Tensor:
+    """R(Z_q) of every cluster, in nats, from Z_qᵀ Z_q (..., d, d) and m_q (...)."""
+    factor = torch.linalg.cholesky(_regularised(moments, counts, eps_sq))
+    rates: Tensor = 2 * factor.diagonal(dim1=-2, dim2=-1).log().sum(-1)
+    return rates
 
 
 @dataclass(frozen=True)
