@@ -48,6 +48,7 @@ def test_real_cells_score_what_the_methods_give_and_a_failure_leaves_the_rest(bl
     assert rows["kmeans"]["ACC"] == f"{expected.acc:.3f}"
     assert rows["kmeans"]["AMI"] == f"{expected.ami:.3f}"
     assert float(rows["kmeans"]["peak MB"]) > 20
+    assert float(rows["kmeans"]["CPU s"]) > 0
     assert rows["lsr:alpha=-1"]["note"] == "1 of 1 failed [1]"
     assert "[1] blobs, lsr:alpha=-1: ValueError: `alpha` of LSR must be" in table.notes[-1]
     assert rows["lsr:alpha=-1"]["ACC"] == ""
@@ -183,10 +184,11 @@ def test_bad_requests_are_rejected(blobs, tmp_path):
 def test_images_are_flattened_for_methods_of_vectors():
     """uint8 images give the labels of their pixels as vectors."""
     X = np.random.default_rng(0).integers(0, 255, (40, 5, 5), dtype=np.uint8)
-    labels, seconds = fit_labels(X, "kmeans", 3, 0, {})
+    labels, times = fit_labels(X, "kmeans", 3, 0, {})
     again, _ = fit_labels(X.reshape(40, -1).astype(np.float32), "kmeans", 3, 0, {})
     np.testing.assert_array_equal(labels, again)
-    assert seconds > 0
+    assert times["seconds"] > 0
+    assert times["cpu_seconds"] > 0
 
 
 def test_a_cell_says_in_one_line_why_it_failed(tmp_path, capsys):

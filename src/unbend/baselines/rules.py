@@ -44,7 +44,7 @@ _RULES: dict[str, Rule] = {
     "n_outer": whole(1, "try 1000"),
     "n_folds": whole(2, "try 10"),
     "epochs": whole(1),
-    "batch_size": whole(2),
+    "batch_size": optional(whole(2)),
     "self_label_epochs": optional(whole(0)),
     "semi_epochs": whole(0),
     "passes": whole(1),

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.utils.validation import check_is_fitted
-from torch import Tensor
+from torch import Tensor, nn
 
 from unbend.baselines.heads.consensus import align_heads, mix_heads
 from unbend.baselines.heads.session import HeadModel, Session
@@ -31,7 +32,7 @@ from unbend.progress import console_progress, silent
 from unbend.runs.model import read_model, write_model
 from unbend.samples import Scaling, check_samples, prepare
 
-__all__ = ["HeadPeer", "load"]
+__all__ = ["HeadPeer", "LinearHeads", "load"]
 
 Self = TypeVar("Self", bound="HeadPeer")
 
@@ -84,7 +85,7 @@ class HeadPeer(ClusterMixin, BaseEstimator):
             views = kind(trunk, samples.to(device), generator)
             session = Session(HeadModel(trunk, heads), views, generator, progress)
             self.head_losses_: NDArray[np.float64] = self._learn(session).double().numpy()
-        self.history_ = session.history
+        self.history_, self.seconds_ = session.history, session.seconds
         self._model = session.model.cpu().eval()
         self._choose(samples)
 
@@ -95,6 +96,11 @@ class HeadPeer(ClusterMixin, BaseEstimator):
     def _learn(self, session: Session) -> Tensor:
         """Train, and return the loss of each head in the session, computed without labels."""
         raise NotImplementedError
+
+    def _batch(self, usual: int) -> int:
+        """The batch size that was given, or the usual one and at least ten samples per cluster."""
+        given: int | None = getattr(self, "batch_size", None)
+        return given or max(usual, 10 * self.n_clusters)
 
     def _check_kind(self) -> None:
         """Raise unless the method can start from this kind of samples."""
@@ -213,6 +219,46 @@ class HeadPeer(ClusterMixin, BaseEstimator):
         self._used, self.best_head_ = list(values["used"]), int(values["best_head"])
         model.load_state_dict(tensors, assign=True)
         self._model = model.eval()
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class LinearHeads(HeadPeer):
+    """Base of SCAN and its relatives: linear heads on embeddings, or on a trained backbone."""
+
+    n_heads: int = 10
+    n_neighbors: int = 20
+    balance: float = 5.0
+    epochs: int = 50
+    batch_size: int | None = None
+    lr: float | None = None
+    consensus: bool = False
+    backbone: str | Path | None = None
+
+    _image_batch: ClassVar[int] = 128
+
+    def _spec(self, n_in: int) -> HeadSpec:
+        return HeadSpec(self.n_heads, n_in, self.n_clusters)
+
+    def _train(
+        self,
+        session: Session,
+        compute: Callable[[Tensor, int], Tensor],
+        before_epoch: Callable[[int], None] | None = None,
+        extra: tuple[nn.Parameter, ...] = (),
+    ) -> Tensor:
+        """Train heads and backbone, and ``extra``; the mean loss of each head in the last epoch."""
+        images = session.on_images
+        session.model.train()
+        return session.descend(
+            type(self).__name__,
+            compute,
+            [*session.model.parameters(), *extra],
+            lr=self.lr,
+            weight_decay=1e-4 if images else 0.0,
+            epochs=self.epochs,
+            batch_size=self._batch(self._image_batch if images else 512),
+            before_epoch=before_epoch,
+        )
 
 
 def load(path: str | Path) -> Any:

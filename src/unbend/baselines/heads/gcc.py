@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from pathlib import Path
+from typing import ClassVar
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn.functional import normalize
 
-from unbend.baselines.heads.estimator import HeadPeer
+from unbend.baselines.heads.estimator import LinearHeads
 from unbend.baselines.heads.losses import class_contrast, marginal_entropy
 from unbend.baselines.heads.session import Session
-from unbend.baselines.heads.stacked import HeadSpec
 from unbend.baselines.registry import peer
 from unbend.pretrain.method import mlp
 
-__all__ = ["GCC", "assignment_loss", "graph_contrast"]
+__all__ = ["GCC", "assignment_loss", "degrees", "graph_contrast"]
 
 _GRAPH_EPOCHS = 5  # epochs between two graphs, as published
 _POSITIVES = 3  # neighbours of an anchor in the contrast between samples, as published
@@ -61,9 +60,22 @@ def graph_contrast(
     return (below - above)[has_both].sum() / len(both)
 
 
+def degrees(neighbors: Tensor) -> Tensor:
+    """Degree of each sample in the symmetrised graph of neighbours (n, j), itself included.
+
+    >>> degrees(torch.tensor([[0, 1], [1, 0], [2, 0]]))
+    tensor([3., 2., 2.])
+    """
+    n, j = neighbors.shape
+    rows = torch.arange(n, device=neighbors.device).repeat_interleave(j)
+    columns = neighbors.flatten()
+    edges = torch.cat([rows * n + columns, columns * n + rows]).unique()
+    return torch.bincount(edges // n, minlength=n).float()
+
+
 @peer("gcc", "contrast between clusters over a neighbour graph", year=2021)
 @dataclass(eq=False, repr=False, kw_only=True)
-class GCC(HeadPeer):
+class GCC(LinearHeads):
     """Zhong et al., "Graph contrastive clustering", ICCV 2021.
 
     A cluster is described by its column of probabilities over a batch, once for the samples and
@@ -76,22 +88,17 @@ class GCC(HeadPeer):
 
     Parameters
     ----------
-    n_clusters : int, default=8
-        k.
-    n_heads : int, default=10
-        Number of heads, trained in parallel; published: 1.
     n_neighbors : int, default=5
-        Neighbours of a sample in the graph, not counting itself.
+        Neighbours of a sample in the graph, not counting itself. The graph is computed again
+        every five epochs on images.
     balance : float, default=2
         λ, the weight of equal cluster sizes.
-    epochs : int, default=50
-        Passes over the samples. Published: 1000, the first 51 without clusters; here a backbone
-        from stage 1 replaces those.
-    batch_size : int, default=512
-        A batch should hold many samples of every cluster.
-    lr : float, optional
-        Learning rate of Adam; 3e-3 for heads on embeddings, 3e-4 for a whole network.
-    consensus, backbone, device, random_state, verbose :
+    n_heads, epochs : int, default=10 and 50
+        Published: 1 head and 1000 epochs, the first 51 without clusters; here a backbone from
+        stage 1 replaces those.
+    batch_size : int, optional
+        As in :class:`~unbend.baselines.SCAN`, but 256 on images, as published.
+    n_clusters, lr, consensus, backbone, device, random_state, verbose :
         As in :class:`~unbend.baselines.SCAN`.
 
     Attributes
@@ -116,82 +123,63 @@ class GCC(HeadPeer):
     [20, 20, 20]
     """
 
-    n_heads: int = 10
     n_neighbors: int = 5
     balance: float = 2.0
-    epochs: int = 50
-    batch_size: int = 512
-    lr: float | None = None
-    consensus: bool = False
-    backbone: str | Path | None = None
 
-    def _spec(self, n_in: int) -> HeadSpec:
-        return HeadSpec(self.n_heads, n_in, self.n_clusters)
+    _image_batch: ClassVar[int] = 256
 
     def _learn(self, session: Session) -> Tensor:
-        return (_Joint if session.on_images else _Assignments)(self, session).run()
+        kind = _Joint if session.on_images else _Assignments
+        found = kind(self, session)
+        return self._train(session, found.compute, found.graph, tuple(found.extra))
 
 
 class _Assignments:
-    """Train with the assignment loss alone, on fixed features."""
+    """The assignment loss alone, on fixed features."""
 
     def __init__(self, peer: GCC, session: Session) -> None:
         self.peer, self.session = peer, session
-        self.parameters = list(session.model.parameters())
-        self.graph(0)
+        self.extra: list[nn.Parameter] = []
+        self.pairs = session.pairs(peer.n_neighbors, with_self=True)
 
     def graph(self, epoch: int) -> None:
-        """Search neighbours in the current features; once if the trunk is frozen."""
-        if epoch and not self.session.on_images:
-            return
-        if epoch % _GRAPH_EPOCHS == 0:
-            self.pairs = self.session.pairs(self.peer.n_neighbors, with_self=True)
+        """Keep the graph: fixed features have one."""
 
     def compute(self, index: Tensor, step: int) -> Tensor:
-        views, log_p = self.session.views, self.session.log_p
-        P = log_p(views.seen(index))
-        return assignment_loss(P, log_p(views.seen(self.pairs(index))), self.peer.balance)
+        return self.assign(index, self.session.views.seen(index))
 
-    def run(self) -> Tensor:
-        """Train and return the mean loss of each head over the last epoch."""
-        images = self.session.on_images
-        self.session.model.train()
-        return self.session.descend(
-            "GCC",
-            self.compute,
-            self.parameters,
-            lr=self.peer.lr or (3e-4 if images else 3e-3),
-            weight_decay=1e-4 if images else 0.0,
-            epochs=self.peer.epochs,
-            batch_size=self.peer.batch_size,
-            before_epoch=self.graph,
-        )
+    def assign(self, index: Tensor, h: Tensor) -> Tensor:
+        """The loss of each head for features h and those of one neighbour of each sample."""
+        views, log_p = self.session.views, self.session.log_p
+        other = views.seen(self.pairs(index))
+        return assignment_loss(log_p(h), log_p(other), self.peer.balance)
 
 
 class _Joint(_Assignments):
-    """Train the backbone too, with both losses: 2 RGC + AGC."""
+    """Both losses, 2 RGC + AGC, which also train the backbone."""
 
     def __init__(self, peer: GCC, session: Session) -> None:
         super().__init__(peer, session)
+        self.degree = degrees(self.pairs.neighbors)
         width = session.model.trunk.out_features
         with torch.random.fork_rng(devices=[]):
             torch.default_generator.manual_seed(session.generator.initial_seed())
             projector = mlp(width, width, 128, norm=False)
         self.projector = projector.to(session.views.samples.device)
-        self.parameters += list(self.projector.parameters())
+        self.extra = list(self.projector.parameters())
+
+    def graph(self, epoch: int) -> None:
+        """Search neighbours again in the current features."""
+        if epoch and epoch % _GRAPH_EPOCHS == 0:
+            self.pairs = self.session.pairs(self.peer.n_neighbors, with_self=True)
+            self.degree = degrees(self.pairs.neighbors)
 
     def compute(self, index: Tensor, step: int) -> Tensor:
-        views, log_p = self.session.views, self.session.log_p
-        h, h_other = views.seen(index), views.seen(index)
-        loss = assignment_loss(log_p(h), log_p(views.seen(self.pairs(index))), self.peer.balance)
+        h, h_other = (self.session.views.seen(index) for _ in range(2))
+        loss = self.assign(index, h)
         Z, Z_other = (normalize(self.projector(x), dim=1) for x in (h, h_other))
-        contrast = graph_contrast(Z, Z_other, *self._relations(index))
-        return loss + 2 * contrast / len(loss)  # weight 2 in the sum over heads, as published
-
-    def _relations(self, index: Tensor) -> tuple[Tensor, Tensor]:
-        """Which samples of a batch are neighbours in the graph, and their degrees in it."""
         listed = self.pairs.neighbors[:, :_POSITIVES]
         index = index.to(listed.device)
         near = (listed[index][:, :, None] == index).any(1)
-        degree = torch.bincount(listed.flatten(), minlength=len(listed)).clamp_min(1)
-        return near | near.T, degree[index].to(torch.float32)
+        contrast = graph_contrast(Z, Z_other, near | near.T, self.degree[index])
+        return loss + 2 * contrast / len(loss)  # weight 2 in the sum over heads, as published

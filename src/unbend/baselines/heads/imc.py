@@ -13,7 +13,6 @@ from torch.nn.functional import normalize, relu
 
 from unbend.baselines.heads.estimator import HeadPeer
 from unbend.baselines.heads.losses import entropy
-from unbend.baselines.heads.pairs import Pairs
 from unbend.baselines.heads.session import Session
 from unbend.baselines.heads.stacked import HeadSpec
 from unbend.baselines.heads.views import ImageViews
@@ -79,9 +78,9 @@ class IMCSwAV(HeadPeer):
     hidden : int, default=512
         Width of the two hidden layers; published: 1024.
     epochs : int, default=20
-        Passes over the samples; published: 500, from scratch.
-    batch_size : int, default=256
-        As published; use 512 for a hundred clusters.
+        Passes over the samples, at least 500 steps; published: 500 passes, from scratch.
+    batch_size : int, optional
+        256 as published, and at least ten samples per cluster; published: 512 for a hundred.
     lr : float, default=5e-4
         Learning rate of Adam with momentum 0.8, as published.
     consensus, backbone, device, random_state, verbose :
@@ -114,7 +113,7 @@ class IMCSwAV(HeadPeer):
     logit_bound: float = 5.0
     hidden: int = 512
     epochs: int = 20
-    batch_size: int = 256
+    batch_size: int | None = None
     lr: float = 5e-4
     consensus: bool = False
     backbone: str | Path | None = None
@@ -138,7 +137,7 @@ class IMCSwAV(HeadPeer):
             betas=(0.8, 0.999),
             weight_decay=self._decay,
             epochs=self.epochs,
-            batch_size=self.batch_size,
+            batch_size=self._batch(256),
             after_step=source.after_step,
         )
 
@@ -161,7 +160,7 @@ class _Centres:
         self.peer, self.session = peer, session
         self.parameters: list[nn.Parameter] = []
         h = session.views.features()
-        self.pairs = Pairs(h, peer.n_neighbors, session.generator, progress=session.progress)
+        self.pairs = session.pairs(peer.n_neighbors)
         unit = normalize(h, dim=1)
         seed = int(torch.randint(2**31 - 1, (), generator=session.generator))
         model = KMeans(

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 
 import torch
 from torch import Tensor
 
-from unbend.baselines.heads.estimator import HeadPeer
+from unbend.baselines.heads.estimator import LinearHeads
 from unbend.baselines.heads.losses import class_contrast, consistency, marginal_entropy
 from unbend.baselines.heads.session import Session
-from unbend.baselines.heads.stacked import HeadSpec
 from unbend.baselines.registry import peer
 from unbend.samples import nearest_neighbors
 
@@ -50,7 +48,7 @@ def nnm_loss(
 
 @peer("nnm", "SCAN with neighbours in the batch and the whole set", year=2021)
 @dataclass(eq=False, repr=False, kw_only=True)
-class NNM(HeadPeer):
+class NNM(LinearHeads):
     """Dang et al., "Nearest neighbor matching for deep clustering", CVPR 2021.
 
     Uses SCAN's neighbours and two more: the nearest sample of the batch, and the nearest of the
@@ -63,21 +61,13 @@ class NNM(HeadPeer):
 
     Parameters
     ----------
-    n_clusters : int, default=8
-        k.
-    n_heads : int, default=10
-        Number of heads, trained in parallel; published: 3, and 10 for ImageNet-50.
+    n_heads, epochs : int, default=10 and 50
+        Published: 3 heads, 10 for ImageNet-50, and 100 epochs.
     n_neighbors : int, default=20
         Mined neighbours of a sample, not counting itself.
     balance : float, default=5
         λ, the weight of the entropy.
-    epochs : int, default=50
-        Passes over the samples; published: 100.
-    batch_size : int, default=512
-        A batch should hold many samples of every cluster.
-    lr : float, optional
-        Learning rate of Adam; 3e-3 for heads on embeddings, 1e-4 for a whole network as published.
-    consensus, backbone, device, random_state, verbose :
+    n_clusters, batch_size, lr, consensus, backbone, device, random_state, verbose :
         As in :class:`~unbend.baselines.SCAN`.
 
     Attributes
@@ -101,18 +91,6 @@ class NNM(HeadPeer):
     [20, 20, 20]
     """
 
-    n_heads: int = 10
-    n_neighbors: int = 20
-    balance: float = 5.0
-    epochs: int = 50
-    batch_size: int = 512
-    lr: float | None = None
-    consensus: bool = False
-    backbone: str | Path | None = None
-
-    def _spec(self, n_in: int) -> HeadSpec:
-        return HeadSpec(self.n_heads, n_in, self.n_clusters)
-
     def _learn(self, session: Session) -> Tensor:
         views, images = session.views, session.on_images
         pairs = session.pairs(self.n_neighbors, with_self=True)
@@ -127,17 +105,7 @@ class NNM(HeadPeer):
             stored = table.of(index)
             return nnm_loss(anchor, neighbor, other, nearest, stored, self.balance)
 
-        session.model.train()
-        return session.descend(
-            "NNM",
-            compute,
-            session.model.parameters(),
-            lr=self.lr or (1e-4 if images else 3e-3),
-            weight_decay=1e-4 if images else 0.0,
-            epochs=self.epochs,
-            batch_size=self.batch_size,
-            before_epoch=table.renew,
-        )
+        return self._train(session, compute, table.renew)
 
 
 class _Table:

@@ -11,13 +11,13 @@ from unbend.samples import nearest_neighbors
 __all__ = ["Pairs", "few_neighbors"]
 
 
-def few_neighbors(k: int, n: int) -> int:
-    """Limit k to a twentieth of n: with few samples, k neighbours would cover most of the data.
+def few_neighbors(k: int, n: int, n_clusters: int) -> int:
+    """Limit k to half the mean size of a cluster, so that most neighbours can share a cluster.
 
-    >>> few_neighbors(50, 10_000), few_neighbors(50, 100)
-    (50, 5)
+    >>> few_neighbors(50, 10_000, 10), few_neighbors(50, 1000, 50)
+    (50, 10)
     """
-    return min(k, max(1, n // 20))
+    return min(k, max(1, n // (2 * n_clusters)))
 
 
 class Pairs:
@@ -28,7 +28,9 @@ class Pairs:
     features : Tensor of shape (n, d)
         Neighbours are those with the smallest angle as seen from the mean, as in MLC.
     k : int
-        Number of neighbours, limited to a twentieth of the samples.
+        Number of neighbours, limited by :func:`few_neighbors`.
+    n_clusters : int
+        Number of clusters.
     generator : torch.Generator
         On the CPU.
     with_self : bool
@@ -39,6 +41,7 @@ class Pairs:
         self,
         features: Tensor,
         k: int,
+        n_clusters: int,
         generator: torch.Generator,
         *,
         with_self: bool = False,
@@ -46,7 +49,7 @@ class Pairs:
     ) -> None:
         n = len(features)
         self.neighbors = nearest_neighbors(
-            features, few_neighbors(k, n), progress=progress, metric="cosine"
+            features, few_neighbors(k, n, n_clusters), progress=progress, metric="cosine"
         )
         if with_self:
             own = torch.arange(n, device=features.device)[:, None]

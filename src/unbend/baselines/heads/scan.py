@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
-from unbend.baselines.heads.estimator import HeadPeer
+from unbend.baselines.heads.estimator import LinearHeads
 from unbend.baselines.heads.losses import consistency, marginal_entropy
 from unbend.baselines.heads.pairs import Pairs
 from unbend.baselines.heads.self_labels import learn_from_self
 from unbend.baselines.heads.session import Session
-from unbend.baselines.heads.stacked import HeadSpec
 from unbend.baselines.registry import peer
 
 __all__ = ["SCAN", "scan_loss"]
@@ -31,7 +31,7 @@ def scan_loss(log_p: Tensor, log_q: Tensor, balance: float) -> Tensor:
 
 @peer("scan", "a sample and its neighbours in one cluster", year=2020)
 @dataclass(eq=False, repr=False, kw_only=True)
-class SCAN(HeadPeer):
+class SCAN(LinearHeads):
     r"""Van Gansbeke et al., "SCAN: Learning to classify images without labels", ECCV 2020.
 
     A head learns to assign a sample and one of its nearest neighbours to the same cluster with
@@ -51,23 +51,23 @@ class SCAN(HeadPeer):
     n_heads : int, default=10
         Number of heads, trained in parallel; published: 1, and 10 for ImageNet.
     n_neighbors : int, default=20
-        Neighbours of a sample, not counting itself; published: 50 for ImageNet. At most a
-        twentieth of the samples.
+        Neighbours of a sample, not counting itself; published: 50 for ImageNet. At most n/(2k).
     balance : float, default=5
         λ. Use less for clusters of unequal sizes.
     epochs : int, default=50
-        Passes over the samples.
-    batch_size : int, default=512
-        A batch should hold many samples of every cluster.
+        Passes over the samples; at least 500 steps are made.
+    batch_size : int, optional
+        512 on embeddings and 128 on images, as published, and at least ten samples per cluster.
     lr : float, optional
-        Learning rate of Adam; 3e-3 for heads on embeddings, 1e-4 for a whole network as published.
+        Learning rate of Adam. 3e-3 for heads on embeddings. For a whole network 1e-4 as published,
+        and in inverse proportion more if there are fewer than 20,000 steps, up to 1e-3.
     consensus : bool, default=False
         Average all heads, matched to the best one, instead of using only the best one.
     self_label_epochs : int, optional
         Passes of self-labelling: strong views learn the cluster of the original sample if its
-        probability is above ``threshold``. 20 on images (published: 200), 0 on embeddings. There
-        it is a *surrogate*: embeddings cannot be augmented, so a point between the sample and a
-        neighbour replaces the strong view.
+        probability is above ``threshold``, in batches of 1000 as published. 20 on images
+        (published: 200), 0 on embeddings. There it is a *surrogate*: embeddings cannot be
+        augmented, so a point between the sample and a neighbour replaces the strong view.
     threshold : float, default=0.99
         Probability required for self-labelling.
     backbone : path, optional
@@ -87,8 +87,12 @@ class SCAN(HeadPeer):
         Loss of each head, computed without labels; it selects the best one.
     best_head_ : int
         The head with the lowest loss.
+    clustering_labels_ : ndarray of shape (n,)
+        Clusters of the best head before self-labelling, in no particular order.
     history_ : list of dict
         One row per step.
+    seconds_ : dict
+        Time of each stage.
 
     Notes
     -----
@@ -108,19 +112,8 @@ class SCAN(HeadPeer):
     [20, 20, 20]
     """
 
-    n_heads: int = 10
-    n_neighbors: int = 20
-    balance: float = 5.0
-    epochs: int = 50
-    batch_size: int = 512
-    lr: float | None = None
-    consensus: bool = False
     self_label_epochs: int | None = None
     threshold: float = 0.99
-    backbone: str | Path | None = None
-
-    def _spec(self, n_in: int) -> HeadSpec:
-        return HeadSpec(self.n_heads, n_in, self.n_clusters)
 
     def _learn(self, session: Session) -> Tensor:
         views, images = session.views, session.on_images
@@ -130,33 +123,20 @@ class SCAN(HeadPeer):
             log_p = session.log_p(views.seen(index))
             return scan_loss(log_p, session.log_p(views.seen(pairs(index))), self.balance)
 
-        session.model.train()
-        session.descend(
-            "SCAN",
-            compute,
-            session.model.parameters(),
-            lr=self.lr or (1e-4 if images else 3e-3),
-            weight_decay=1e-4 if images else 0.0,
-            epochs=self.epochs,
-            batch_size=self.batch_size,
-        )
-        losses = self._chosen_by(session, pairs)
-        passes = self.self_label_epochs
-        passes = (20 if images else 0) if passes is None else passes
-        if passes:
-            learn_from_self(
-                session,
-                pairs.neighbors[:, 1:],
-                self.threshold,
-                epochs=passes,
-                batch_size=self.batch_size,
-                lr=self.lr or (1e-4 if images else 3e-3),
-            )
+        self._train(session, compute)
+        P = session.probabilities()
+        losses = _selection_loss(P.clamp_min(1e-30).log(), pairs)
+        found: NDArray[np.int64] = P[int(losses.argmin())].argmax(1).cpu().numpy()
+        self.clustering_labels_ = found
+        epochs = self.self_label_epochs
+        epochs = (20 if images else 0) if epochs is None else epochs
+        if epochs:
+            others = pairs.neighbors[:, 1:]
+            learn_from_self(session, others, self.threshold, epochs=epochs, lr=self.lr)
         return losses
 
-    @torch.no_grad()
-    def _chosen_by(self, session: Session, pairs: Pairs) -> Tensor:
-        """The loss of each head with λ = 1 over the nearest neighbours of all original samples."""
-        log_p = session.probabilities().clamp_min(1e-30).log()
-        near = pairs.neighbors[:, 1 : 1 + _CHOOSING_NEIGHBORS].T
-        return torch.stack([scan_loss(log_p, log_p[:, rows], 1.0) for rows in near]).mean(0).cpu()
+
+def _selection_loss(log_p: Tensor, pairs: Pairs) -> Tensor:
+    """The loss of each head with λ = 1 over the nearest neighbours of all original samples."""
+    near = pairs.neighbors[:, 1 : 1 + _CHOOSING_NEIGHBORS].T
+    return torch.stack([scan_loss(log_p, log_p[:, rows], 1.0) for rows in near]).mean(0).cpu()

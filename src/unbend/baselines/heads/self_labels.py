@@ -7,11 +7,13 @@ import warnings
 import torch
 from torch import Tensor
 
-from unbend.baselines.heads.session import Session
+from unbend.baselines.heads.session import MIN_STEPS, Session
 from unbend.baselines.heads.views import VectorViews
 from unbend.exceptions import UnbendWarning
 
 __all__ = ["confident_loss", "learn_from_self"]
+
+_BATCH = 1000  # as published; classes are weighted by their counts in it
 
 
 def confident_loss(log_p: Tensor, P: Tensor, threshold: float) -> Tensor:
@@ -45,8 +47,7 @@ def learn_from_self(
     threshold: float,
     *,
     epochs: int,
-    batch_size: int,
-    lr: float,
+    lr: float | None,
 ) -> None:
     """Train with :func:`confident_loss`; skip with a warning if no sample is confident."""
     views = session.views
@@ -72,6 +73,7 @@ def learn_from_self(
         session.model.parameters(),
         lr=lr,
         epochs=epochs,
-        batch_size=batch_size,
+        batch_size=_BATCH,
+        min_steps=MIN_STEPS // 2,
         weight_decay=1e-4 if session.on_images else 0.0,
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import deque
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -17,7 +18,9 @@ from unbend.progress import Progress, Tick, silent
 from unbend.samples import Batches
 from unbend.training import fused_for
 
-__all__ = ["HeadModel", "Session"]
+__all__ = ["HeadModel", "MIN_STEPS", "Session"]
+
+MIN_STEPS = 500  # of a stage, because the epochs of few samples are short
 
 
 class HeadModel(nn.Module):
@@ -45,6 +48,8 @@ class Session:
         The only source of randomness.
     history : list of dict
         One row per step.
+    seconds : dict
+        Time of each stage.
     """
 
     def __init__(
@@ -57,6 +62,7 @@ class Session:
         self.model, self.views = model, views
         self.generator, self.progress = generator, progress
         self.history: list[dict[str, Any]] = []
+        self.seconds: dict[str, float] = {}
 
     @property
     def on_images(self) -> bool:
@@ -65,8 +71,8 @@ class Session:
 
     def pairs(self, k: int, *, with_self: bool = False) -> Pairs:
         """Pairs of samples and one of their k nearest neighbours in the current features."""
-        h = self.views.features()
-        return Pairs(h, k, self.generator, with_self=with_self, progress=self.progress)
+        h, n_clusters = self.views.features(), self.model.heads.spec.n_out
+        return Pairs(h, k, n_clusters, self.generator, with_self=with_self, progress=self.progress)
 
     def new_heads(self, spec: HeadSpec) -> HeadStack:
         """A stack of fresh heads on the device of the samples."""
@@ -94,10 +100,10 @@ class Session:
         compute: Callable[[Tensor, int], Tensor],
         parameters: Iterable[nn.Parameter],
         *,
-        lr: float,
+        lr: float | None,
         epochs: int,
         batch_size: int,
-        min_steps: int = 300,
+        min_steps: int | None = None,
         weight_decay: float = 0.0,
         betas: tuple[float, float] = (0.9, 0.999),
         lr_factor: Callable[[int, int], float] = lambda step, total: 1.0,
@@ -108,15 +114,19 @@ class Session:
         """Train with Adam and return each head's mean loss over the last epoch, (H,).
 
         ``compute(index, step)`` returns the loss of each head for the samples at ``index``; heads
-        share no parameters, so their sum is minimised. With few embeddings the epochs are short,
-        so there are at least ``min_steps`` steps. ``samples`` limits training to a subset;
+        share no parameters, so their sum is minimised. There are at least ``min_steps`` steps, by
+        default ``MIN_STEPS``. ``lr=None`` is 3e-3 for heads on embeddings. For a whole network it
+        is 1e-4 for 20,000 steps, as published for SCAN, and grows up to 1e-3 for fewer, so that
+        the product of rate and steps stays the same. ``samples`` limits training to a subset;
         ``lr_factor(step, total)`` scales the rate.
         """
+        start = time.perf_counter()
         count = len(self.views) if samples is None else len(samples)
         batches = Batches(count, batch_size, self.generator)
         per_epoch = batches.per_epoch
-        least = 0 if self.on_images else min_steps
-        total = max(epochs * per_epoch, least) if epochs else 0
+        total = max(epochs * per_epoch, MIN_STEPS if min_steps is None else min_steps)
+        if lr is None:
+            lr = min(1e-3, 2 / total) if self.on_images else 3e-3
         chosen = [p for p in parameters if p.requires_grad]
         optimizer = Adam(
             chosen, lr, betas=betas, weight_decay=weight_decay, fused=fused_for(chosen)
@@ -136,7 +146,8 @@ class Session:
                 after_step(step)
             last.append(losses.detach())
             self._note(stage, step, total, losses)
-        return torch.stack(list(last)).mean(0).cpu() if last else torch.zeros(1)
+        self.seconds[stage] = self.seconds.get(stage, 0.0) + time.perf_counter() - start
+        return torch.stack(list(last)).mean(0).cpu()
 
     def _note(self, stage: str, step: int, total: int, losses: Tensor) -> None:
         loss = float(losses.detach().mean())

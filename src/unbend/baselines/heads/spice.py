@@ -13,7 +13,8 @@ from torch import Tensor
 from torch.nn.functional import normalize, one_hot
 
 from unbend.baselines.heads.estimator import HeadPeer
-from unbend.baselines.heads.session import HeadModel, Session
+from unbend.baselines.heads.pairs import few_neighbors
+from unbend.baselines.heads.session import MIN_STEPS, HeadModel, Session
 from unbend.baselines.heads.stacked import HeadSpec
 from unbend.baselines.heads.views import ImageViews, Trunk, VectorViews
 from unbend.baselines.registry import peer
@@ -142,7 +143,7 @@ class SPICE(HeadPeer):
     threshold : float, default=0.95
         Probability required of reliable labels and in FixMatch; published: 0.99 and 0.95.
     semi_epochs : int, default=10
-        Epochs of the last step; 0 skips it (SPICE-Self). Published: 2²⁰ steps.
+        Epochs of the last step, at least 500 steps; 0 skips it (SPICE-Self). Published: 2²⁰ steps.
     consensus, backbone, device, random_state, verbose :
         As in :class:`~unbend.baselines.SCAN`.
 
@@ -155,11 +156,11 @@ class SPICE(HeadPeer):
 
     Notes
     -----
-    The original uses the true labels to select the head and, for CIFAR-10 and ImageNet-Dogs, the
-    checkpoint behind the reliable labels; this one uses the head with the lowest loss in the last
-    epoch. The original's backbone is frozen but in training mode, so that batch normalisation
-    drifts; here it is in evaluation mode. If a cluster has no reliable sample, the last step is
-    skipped with a warning.
+    For CIFAR-10 and ImageNet-Dogs the original takes the reliable labels from the head and the
+    checkpoint with the best accuracy on the true labels; this one always takes the head with the
+    lowest loss in the last epoch. The original's backbone is frozen but in training mode, so that
+    batch normalisation drifts; here it is in evaluation mode. The last step uses Adam instead of
+    SGD. If a cluster has no reliable sample, it is skipped with a warning.
 
     Examples
     --------
@@ -190,8 +191,8 @@ class SPICE(HeadPeer):
         Z = normalize(session.views.features(), dim=1)
         losses = self._self_train(session, Z)
         P = session.probabilities()[int(losses.argmin())]
-        fair = max(1, len(Z) // (2 * self.n_clusters))
-        neighbors = nearest_neighbors(Z, min(self.n_neighbors, fair), metric="cosine")
+        count = few_neighbors(self.n_neighbors, len(Z), self.n_clusters)
+        neighbors = nearest_neighbors(Z, count, metric="cosine")
         chosen = reliable(neighbors, P, self.agreement, self.threshold, session.generator)
         self.reliable_ = chosen.cpu().numpy()
         if not self.semi_epochs:
@@ -211,7 +212,7 @@ class SPICE(HeadPeer):
         views = session.views
         session.model.trunk.eval().requires_grad_(False)
         losses = torch.zeros(self.n_heads)
-        least = max(1, 300 // self.epochs)
+        least = max(1, MIN_STEPS // self.epochs)
         for _ in range(self.epochs):
             order = torch.randperm(len(Z), generator=session.generator)
             for part in torch.tensor_split(order, -(-len(Z) // _META_BATCH)):

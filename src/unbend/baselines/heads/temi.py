@@ -65,7 +65,7 @@ class TEMI(HeadPeer):
     n_heads : int, default=4
         Published: 50 (16 in the example of its program). Time grows with them.
     n_neighbors : int, default=25
-        Published: 50, and 25 for over-clustering. At most a twentieth of the samples.
+        Published: 50, and 25 for over-clustering. At most n/(2k).
     beta : float, default=0.6
         With 1, some clusters tend to stay empty; smaller values use all of them.
     temperature : float, default=0.1
@@ -76,8 +76,8 @@ class TEMI(HeadPeer):
         Width of the hidden layer; a second has half of it. Published: 512.
     epochs : int, default=30
         Published: 100 and more. Small data gets at least 500 steps.
-    batch_size : int, default=256
-        Published: 1024. A smaller batch gives more steps; use more for hundreds of clusters.
+    batch_size : int, optional
+        256, and at least ten samples per cluster. Published: 1024, for more samples and epochs.
     lr : float, default=3e-3
         Rate of Adam, after a warm-up over a fifth of the steps. Published: 4e-4, for many more
         steps.
@@ -113,7 +113,7 @@ class TEMI(HeadPeer):
     momentum: float = 0.98
     hidden: int = 256
     epochs: int = 30
-    batch_size: int = 256
+    batch_size: int | None = None
     lr: float = 3e-3
     consensus: bool = False
 
@@ -146,8 +146,7 @@ class TEMI(HeadPeer):
             students.parameters(),
             lr=self.lr,
             epochs=self.epochs,
-            batch_size=self.batch_size,
-            min_steps=500,
+            batch_size=self._batch(256),
             lr_factor=lambda step, total: min(1.0, (step + 1) / (0.2 * total)),
             after_step=lambda step: teachers.follow(self.momentum, students),
         )

@@ -84,15 +84,16 @@ class TURTLE(HeadPeer):
         k.
     balance : float, default=10
         γ, weight of the entropy. It favours clusters of equal size; use less for unequal ones.
-    n_outer : int, default=500
+    n_outer : int, default=1000
         Steps of the labelling; published: 6000.
     n_inner : int, default=10
         Steps of the classifiers within each.
     inner_lr, outer_lr : float, optional
         Of Adam; by default 1e-3 for a space of width 1536, as published, and in inverse
         proportion to the width for others.
-    batch_size : int, default=2048
-        Samples of a step, all of them if there are fewer; published: 10,000.
+    batch_size : int, optional
+        Samples of a step, 2048 and at least ten per cluster, or all if there are fewer;
+        published: 10,000.
     warm_start : bool, default=False
         Continue with the classifiers of the previous step instead of restarting them.
     n_folds : int, default=5
@@ -113,10 +114,10 @@ class TURTLE(HeadPeer):
     Notes
     -----
     ``fit`` takes one array (n, d), or a list of arrays with one row for each sample, one for each
-    space; ``predict`` then takes such a list too. Steps and batch are fewer than published, for
-    two cores of a CPU. Spaces are centred and scaled by one number each,
-    where the original takes them raw. The result is that of the last step, as
-    published; no label is used for anything.
+    space; ``predict`` then takes such a list too. There are fewer steps than published and batches
+    are smaller, for two cores of a CPU. Spaces are centred and scaled by one number each; the
+    original takes them raw. The result is that of the last step, as published; no label is used
+    for anything.
 
     Examples
     --------
@@ -129,11 +130,11 @@ class TURTLE(HeadPeer):
     """
 
     balance: float = 10.0
-    n_outer: int = 500
+    n_outer: int = 1000
     n_inner: int = 10
     inner_lr: float | None = None
     outer_lr: float | None = None
-    batch_size: int = 2048
+    batch_size: int | None = None
     warm_start: bool = False
     n_folds: int = 5
 
@@ -189,7 +190,7 @@ class TURTLE(HeadPeer):
         optimizer = Adam(
             [{"params": list(e), "lr": r} for e, r in zip(encoders, outer, strict=True)]
         )
-        batches = Batches(n, self.batch_size, generator)
+        batches = Batches(n, self._batch(2048), generator)
         spaces = [torch.cat([space, torch.ones_like(space[:, :1])], 1) for space in spaces]
         weights: list[Tensor] | None = None
         self.history_ = []

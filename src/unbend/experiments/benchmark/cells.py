@@ -50,7 +50,8 @@ class Cell:
 class CellResult:
     """The result of a cell; if it failed, ``scores`` is None and ``reason`` says why.
 
-    ``limit`` is the time limit of a cell that did not finish.
+    ``cpu_seconds`` add up all threads and hardly depend on what else the machine does. ``limit``
+    is the time limit of a cell that did not finish.
     """
 
     scores: Scores | None
@@ -59,6 +60,7 @@ class CellResult:
     sizes: tuple[int, ...] = ()
     reason: str = ""
     limit: float | None = None
+    cpu_seconds: float = 0.0
 
     def holds(self, timeout: float | None) -> bool:
         """Whether running it again is pointless: it succeeded, or had at least as much time."""
@@ -90,7 +92,8 @@ def _read(place: Path) -> CellResult | None:
         sizes = tuple(map(int, tree["sizes"]))
         use_kept(str(tree["commit"]))
         measured = tree["seconds"], tree["peak_bytes"]
-        return CellResult(scores, *measured, sizes, tree["reason"], tree["limit"])
+        rest = tree["reason"], tree["limit"], tree["cpu_seconds"]
+        return CellResult(scores, *measured, sizes, *rest)
     except (OSError, ValueError, KeyError, TypeError, AttributeError):  # absent or damaged
         return None
 
@@ -104,6 +107,7 @@ def _keep(place: Path, cell: Cell, dataset: Dataset, outcome: CellResult) -> Non
         "n_clusters": cell.n_clusters,
         "scores": None if outcome.scores is None else outcome.scores.to_dict(),
         "seconds": outcome.seconds,
+        "cpu_seconds": outcome.cpu_seconds,
         "peak_bytes": outcome.peak_bytes,
         "sizes": outcome.sizes,
         "reason": outcome.reason,
@@ -143,7 +147,13 @@ def _run(cell: Cell, dataset: Dataset, timeout: float | None) -> CellResult:
         pred = np.load(labels, allow_pickle=False)
     sizes = tuple(int(m) for m in np.bincount(np.unique(pred, return_inverse=True)[1]))
     scores = clustering_scores(dataset.y, pred)
-    return CellResult(scores, float(measured["seconds"]), int(measured["peak_bytes"]), sizes)
+    return CellResult(
+        scores,
+        float(measured["seconds"]),
+        int(measured["peak_bytes"]),
+        sizes,
+        cpu_seconds=float(measured["cpu_seconds"]),
+    )
 
 
 def _environment() -> dict[str, str]:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from unbend.disk import hash_array, hash_values
-from unbend.experiments.memory import Arrays, remember
+from unbend.encoding import embed_images, open_cache
+from unbend.networks import load_encoder
 from unbend.progress import Progress, silent
 from unbend.sources import open_source
 
@@ -63,24 +63,8 @@ def open_dataset(
     X, name = source.X, source.name
     fingerprint = hash_array(X)
     if encoder is not None and source.kind == "images":
-        X, mark = _embed(X, fingerprint, encoder, listen)
-        fingerprint, name = f"{fingerprint}-{mark}", f"{name} ({encoder})"
+        X = embed_images(load_encoder(encoder), X, cache=open_cache(), progress=listen)
+        fingerprint, name = hash_array(X), f"{name} ({encoder})"
     path = scratch / f"{hash_values(fingerprint)}.npy"
     np.save(path, X)
     return Dataset(name, source.split, path, fingerprint, tuple(X.shape), source.y)
-
-
-def _embed(
-    X: NDArray[Any], fingerprint: str, name: str, progress: Progress
-) -> tuple[NDArray[Any], str]:
-    """Embeddings of images, computed once and stored in the user's cache."""
-    from unbend.networks import load_encoder
-
-    encoder = load_encoder(name)
-
-    def work() -> Arrays:
-        return {"Z": encoder.encode(X, progress=progress)}
-
-    key = [fingerprint, encoder.cache_key]
-    kept = remember("embeddings", key, work, cached=encoder.cacheable, rooms=("networks",))
-    return kept["Z"], encoder.cache_key

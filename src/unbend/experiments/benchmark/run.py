@@ -147,7 +147,7 @@ def _check(
         )
 
 
-COLUMNS = ["data", "method", "k", *SCORE_COLUMNS, "seconds", "peak MB", "note"]
+COLUMNS = ["data", "method", "k", *SCORE_COLUMNS, "seconds", "CPU s", "peak MB", "note"]
 
 
 def _table(
@@ -167,8 +167,8 @@ def _table(
     sets = "; ".join(dataset.describe() for dataset, _ in results)
     caption = f"benchmark, {sets}; {seeds}" + (f"; images embedded by {encoder}" if encoder else "")
     notes = [
-        "k is given to every method. Seconds are those of fit alone. Peak memory is that of a "
-        "process of its own, libraries and data included.",
+        "k is given to every method. Seconds are those of fit alone; CPU seconds add up all "
+        "threads. Peak memory is that of a process of its own, libraries and data included.",
         *reasons,
     ]
     return Table(caption, COLUMNS, rows, notes)
@@ -181,12 +181,12 @@ def _row(dataset: Dataset, text: str, outcomes: list[CellResult]) -> tuple[list[
     note = f"{len(failed)} of {len(outcomes)} failed" if failed else ""
     reason = "; ".join(dict.fromkeys(failed))
     if not good:
-        return [dataset.name, text, "", "", "", "", "", "", "", note], reason
+        return [dataset.name, text, *[""] * (len(COLUMNS) - 3), note], reason
     scores = [outcome.scores for outcome in good if outcome.scores is not None]
     k = ", ".join(map(str, sorted({s.n_clusters for s in scores})))
-    seconds = mean_sd([outcome.seconds for outcome in good], 1)
+    times = [mean_sd([o.seconds for o in good], 1), mean_sd([o.cpu_seconds for o in good], 1)]
     memory = f"{max(outcome.peak_bytes for outcome in good) / 1e6:.0f}"
-    return [dataset.name, text, k, *score_cells(scores), seconds, memory, note], reason
+    return [dataset.name, text, k, *score_cells(scores), *times, memory, note], reason
 
 
 def chance_of(dataset: Dataset, found: dict[str, list[CellResult]]) -> Scores | None:
@@ -202,9 +202,9 @@ def chance_of(dataset: Dataset, found: dict[str, list[CellResult]]) -> Scores | 
 def _chance_row(dataset: Dataset, found: dict[str, list[CellResult]]) -> list[str]:
     chance = chance_of(dataset, found)
     if chance is None:
-        return [dataset.name, "chance", "", "", "", "", "", "", "", "no method finished"]
+        return [dataset.name, "chance", *[""] * (len(COLUMNS) - 3), "no method finished"]
     cells = score_cells([chance])
-    return [dataset.name, "chance, sizes of row 1", str(chance.n_clusters), *cells, "", "", ""]
+    return [dataset.name, "chance, sizes of row 1", str(chance.n_clusters), *cells, "", "", "", ""]
 
 
 def _write(

@@ -1,7 +1,7 @@
 """One method on one data set with one seed, in its own process.
 
 ``python -m unbend.experiments.benchmark.worker REQUEST LABELS`` reads the request (JSON), fits,
-writes the labels (.npy) and prints seconds and peak memory as JSON. It never sees a true label.
+writes the labels (.npy) and prints times and peak memory as JSON. It never sees a true label.
 """
 
 from __future__ import annotations
@@ -38,10 +38,11 @@ def make_estimator(name: str, n_clusters: int, seed: int, params: dict[str, Any]
 
 def fit_labels(
     X: NDArray[Any], name: str, n_clusters: int, seed: int, params: dict[str, Any]
-) -> tuple[NDArray[np.int64], float]:
-    """Labels and the seconds of ``fit`` alone; images are flattened where a method needs it.
+) -> tuple[NDArray[np.int64], dict[str, float]]:
+    """Labels, and the seconds and CPU seconds of ``fit`` alone.
 
-    A method with heads takes images as they are when it is given a ``backbone``.
+    Images are flattened where a method needs it. A method with heads takes images as they are
+    when it is given a ``backbone``.
     """
     from unbend.baselines import METHODS
 
@@ -51,9 +52,10 @@ def fit_labels(
     if X.ndim == 2 and X.dtype.kind != "f":
         X = X.astype(np.float32)
     estimator = make_estimator(name, n_clusters, seed, params)
-    start = time.perf_counter()
+    start, cpu = time.perf_counter(), time.process_time()
     estimator.fit(X)
-    return np.asarray(estimator.labels_, dtype=np.int64), time.perf_counter() - start
+    times = {"seconds": time.perf_counter() - start, "cpu_seconds": time.process_time() - cpu}
+    return np.asarray(estimator.labels_, dtype=np.int64), times
 
 
 def peak_bytes() -> int:
@@ -76,7 +78,7 @@ def main(request: str, labels: str) -> int:
     job = json.loads(Path(request).read_text())
     try:
         X = np.load(job["X"], mmap_mode="r", allow_pickle=False)
-        found, seconds = fit_labels(
+        found, times = fit_labels(
             np.array(X), job["method"], job["n_clusters"], job["seed"], job["params"]
         )
     except Exception as error:
@@ -84,7 +86,7 @@ def main(request: str, labels: str) -> int:
         print(f"{type(error).__name__}: {first}", file=sys.stderr)
         return 1
     np.save(labels, found)
-    print(json.dumps({"seconds": seconds, "peak_bytes": peak_bytes()}))
+    print(json.dumps({**times, "peak_bytes": peak_bytes()}))
     return 0
 
 
