@@ -22,6 +22,7 @@ EXPERIMENTS = {
     "table8": "MLC and NMCE over ten seeds (Table 8)",
     "digits": "MLC, k-means and spectral clustering on scikit-learn's digits",
     "fashion": "MLC from scratch on all of Fashion-MNIST, with k-means and landmarks on pixels",
+    "scan": "SCAN after SimCLR on Fashion-MNIST, before and after self-labelling",
     "views": "neighbours, cached and live views of encoded photographs, in accuracy and time",
     "pretraining": "nearest neighbours in the features of each self-supervised method",
     "recipe": "how the preset for small images was chosen, without labels",

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import time
 from contextlib import AbstractContextManager, nullcontext
+from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from unbend import baselines
@@ -17,9 +19,14 @@ from unbend.experiments import stages
 from unbend.experiments.memory import Arrays, remember
 from unbend.experiments.problem import Problem
 from unbend.metrics import Scores, chance_scores, clustering_scores
+from unbend.networks import save_encoder
+from unbend.pretrain import embed_all
 from unbend.progress import Progress, Tick, console_progress, silent
+from unbend.samples import prepare
 
-__all__ = ["RunResult", "Runner", "NO_VIEWS", "show_progress"]
+__all__ = ["ImageRun", "RunResult", "Runner", "NO_VIEWS", "show_progress"]
+
+STAGE_3 = ("self-labelling", "SPICE-Semi")  # the last step of peers on images
 
 # One view, the sample itself: no augmentation, no neighbour.
 NO_VIEWS: dict[str, Any] = {
@@ -45,6 +52,26 @@ class RunResult(NamedTuple):
     labels: NDArray[np.int64]
     Z: NDArray[np.floating]
     seconds: float
+
+
+class ImageRun(NamedTuple):
+    """A run of a peer on images.
+
+    ``before`` are the labels before the last step, ``Z`` the features of the backbone that it
+    started from. ``seconds`` are those after stage 1, with the ``stage3`` that they include.
+    """
+
+    labels: NDArray[np.int64]
+    Z: NDArray[np.floating]
+    seconds: float
+    before: NDArray[np.int64]
+    stage1: float
+    stage3: float
+
+    @property
+    def result(self) -> RunResult:
+        """What it shares with runs of other methods."""
+        return RunResult(self.labels, self.Z, self.seconds)
 
 
 class Runner:
@@ -141,6 +168,31 @@ class Runner:
         key = [method, model.get_params(), hash_array(flat), seed]
         kept = remember("classics", key, work, cached=self.cached, rooms=PEERS)
         return _unpack(kept)._replace(Z=flat)
+
+    def from_images(self, method: str, start: str, seed: int, **params: Any) -> ImageRun:
+        """A peer with heads on images, from a backbone that ``start`` (as "simclr") trained."""
+        problem = self.problem.with_config({"pretrain.method": start})
+
+        def work() -> Arrays:
+            first = stages.stage1(problem, seed, cached=self.cached, progress=self.progress)
+            with torch.inference_mode():
+                h = embed_all(first.network, prepare(problem.X)[0]).numpy()
+            model = baselines.METHODS[method](problem.k, random_state=seed, **params)
+            begin = time.perf_counter()
+            with TemporaryDirectory() as folder:
+                save_encoder(first.network, folder)
+                model.set_params(backbone=folder).fit(problem.X)
+            self.progress(Tick(f"{method} on images", 1, 1))
+            last = sum(model.seconds_.get(stage, 0.0) for stage in STAGE_3)
+            times = {"stage1": np.array(first.seconds), "stage3": np.array(last)}
+            before = getattr(model, "clustering_labels_", model.labels_)
+            found = _pack(model.labels_, h, time.perf_counter() - begin)
+            return {**found, **times, "before": before}
+
+        key = [method, params, problem.config.to_dict(), problem.fingerprint, seed]
+        kept = remember("image-peers", key, work, cached=self.cached, rooms=PEERS)
+        times = (float(kept[name]) for name in ("stage1", "stage3"))
+        return ImageRun(*_unpack(kept), kept["before"], *times)
 
     def features(self, seed: int) -> NDArray[np.float64]:
         """Z after stage 1."""

@@ -12,15 +12,25 @@ from unbend.progress import Progress
 __all__ = ["compare_deep", "run"]
 
 PEERS = {"NMCE": "NMCE", "CPP": "CPP", "PRO-DSC": "PRODSC"}
+# On images as published, from a backbone that the method named second trained.
+FROM_IMAGES = {
+    "SCAN-SimCLR": ("scan", "simclr"),
+    "GCC-SimCLR": ("gcc", "simclr"),
+    "NNM-SimCLR": ("nnm", "simclr"),
+    "IMC-SwAV": ("imc-swav", "swav"),
+    "SCAN-MoCoV2": ("scan", "moco"),
+    "SPICE-MoCoV2": ("spice", "moco"),
+}
 # Trained on the features after stage 1, which stay as they are.
-HEADS = {
+HEADS = {"TEMI": "temi", "TURTLE": "turtle"}
+# The same for vectors, which have no augmentations.
+ON_VECTORS = {
     "SCAN": "scan",
     "GCC": "gcc",
     "NNM": "nnm",
     "IMC-SwAV": "imc-swav",
     "SPICE": "spice",
-    "TEMI": "temi",
-    "TURTLE": "turtle",
+    **HEADS,
 }
 CLASSICS = {"k-means": "kmeans", "spectral clustering": "spectral"}
 
@@ -40,7 +50,10 @@ def compare_deep(
     found: dict[str, list[RunResult]] = {"MLC": [runner.mlc(seed) for seed in each]}
     for name, peer in PEERS.items():
         found[name] = [runner.peer(peer, seed) for seed in each]
-    for name, method in HEADS.items():
+    images = problem.X.ndim > 2
+    for name, (method, start) in FROM_IMAGES.items() if images else ():
+        found[name] = [runner.from_images(method, start, seed).result for seed in each]
+    for name, method in (HEADS if images else ON_VECTORS).items():
         found[f"{name} on Z_TCR"] = [runner.classic(method, runner.features(s), s) for s in each]
     for name, method in CLASSICS.items():
         found[f"{name} on X"] = [runner.classic(method, problem.X, seed) for seed in each]
@@ -59,8 +72,9 @@ def compare_deep(
         ["method", "source", *SCORE_COLUMNS, "seconds"],
         rows,
         [
-            "MLC and the peers start from the same stage 1, whose time is not counted here.",
-            "Methods with heads (SCAN to TURTLE) leave the backbone as stage 1 left it.",
+            "MLC and the peers without a stage 1 in their name start from the same TCR. Peers with "
+            "one trained the same network on the same views by it, with as many steps, then run "
+            "on images. Methods on Z_TCR train heads alone. The time of stage 1 is not counted.",
             "Published rows were not run here and can be compared only on the data they name.",
         ],
     )
