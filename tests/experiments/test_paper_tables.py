@@ -6,10 +6,15 @@ import sys
 
 import numpy as np
 import pytest
+import torch
 
+from unbend.baselines.heads.session import Session
 from unbend.experiments import experiment, runner, stages
+from unbend.experiments.paper.published import DEEP
 from unbend.experiments.problem import make_imbalanced, open_problem, pairs_of_digits, seeds_of
-from unbend.experiments.runner import NO_VIEWS, Runner, RunResult
+from unbend.experiments.runner import NO_VIEWS, ImageRun, Runner, RunResult
+from unbend.pretrain import embed_all
+from unbend.samples import prepare
 
 SCORED = ("table2", "table3", "table6", "table7", "table8")
 
@@ -31,8 +36,12 @@ def perfect(monkeypatch, tiny):
             labels[: 12 * seed] = (labels[: 12 * seed] + 1) % 3
         return RunResult(labels, np.eye(len(labels)), 2.5)
 
+    def images(self, *args, **kwargs):
+        return ImageRun(*truth(self), self.problem.y.copy(), 1.0, 0.5)
+
     monkeypatch.setattr(Runner, "mlc", truth)
     monkeypatch.setattr(Runner, "classic", truth)
+    monkeypatch.setattr(Runner, "from_images", images)
     monkeypatch.setattr(Runner, "features", lambda self, seed: np.eye(len(self.problem.y)))
     monkeypatch.setattr(Runner, "peer", nearly)
 
@@ -94,6 +103,41 @@ def test_published_numbers_are_marked(perfect):
     """Published numbers are marked as such."""
     for row in experiment("table3")(seeds=2, verbose=False).rows:
         assert row[1] == "run" or row[1].startswith("published, CIFAR-10")
+
+
+def test_every_published_row_of_table_3_has_a_row_that_was_run(perfect):
+    """From images with the stage 1 in its name; MLC and NMCE start from TCR."""
+    rows = experiment("table3")(seeds=1, verbose=False).rows
+    run = {row[0] for row in rows if row[1] == "run"} | {"MLC-TCR", "NMCE-TCR"}
+    assert {p.method for p in DEEP["cifar10"]} <= run
+
+
+def test_vectors_have_peers_on_features_alone(perfect, tiny, monkeypatch):
+    """Without images there is nothing to augment: all methods with heads use Z."""
+    from dataclasses import replace
+
+    flat = replace(tiny, X=tiny.X.reshape(len(tiny.X), -1))
+    module = sys.modules["unbend.experiments.paper.paper_table"]
+    monkeypatch.setattr(module, "open_problem", lambda *a, **k: flat)
+    names = {row[0] for row in experiment("table3")(seeds=1, verbose=False).rows if row[1] == "run"}
+    assert {"SCAN on Z_TCR", "SPICE on Z_TCR", "TURTLE on Z_TCR"} <= names
+    assert "SCAN-SimCLR" not in names
+
+
+@pytest.mark.filterwarnings("ignore:skipped")
+def test_peers_run_on_images_from_their_own_stage_1(tiny, monkeypatch):
+    """A run is kept; its features are those of the backbone that SimCLR trained."""
+    monkeypatch.setattr(Session, "min_steps", 2)
+    found = Runner(tiny).from_images("scan", "simclr", 0, epochs=2, self_label_epochs=0)
+    again = Runner(tiny).from_images("scan", "simclr", 0, epochs=2, self_label_epochs=0)
+    assert np.array_equal(found.labels, again.labels)
+    assert again.seconds == found.seconds
+    assert (found.stage1 > 0, found.stage3) == (True, 0.0)
+    start = stages.stage1(tiny.with_config({"pretrain.method": "simclr"}), 0)
+    with torch.inference_mode():
+        h = embed_all(start.network, prepare(tiny.X)[0])
+    np.testing.assert_array_equal(found.Z, h)
+    assert not np.array_equal(found.Z, Runner(tiny).from_images("scan", "moco", 0, epochs=2).Z)
 
 
 def test_table6_reports_the_drop(perfect):
@@ -268,14 +312,20 @@ def test_peers_start_from_the_same_network(tiny, name):
     assert found.Z.shape == (120, 8)
 
 
+@pytest.mark.filterwarnings("ignore:skipped")
 def test_table5_measures_every_stage(tiny, monkeypatch):
     """Stage 1 and 2 take time and the total is their sum."""
     from unbend.experiments.paper import paper_table, table5
 
     monkeypatch.setattr(paper_table, "open_problem", lambda *a, **k: tiny)
+    monkeypatch.setattr(Session, "min_steps", 2)
+    images = ("SCAN-SimCLR", "SPICE-MoCoV2")
+    monkeypatch.setattr(table5, "FROM_IMAGES", {n: table5.FROM_IMAGES[n] for n in images})
     table = table5.run(seeds=1, verbose=False)
-    row = {row[0]: row[1:] for row in table.rows}["MLC"]
-    assert float(row[3]) == pytest.approx(float(row[0]) + float(row[1]), abs=0.11)
+    rows = {row[0]: row[1:] for row in table.rows}
+    for name in ("MLC", *images):
+        parts = [float(cell or 0) for cell in rows[name]]
+        assert parts[3] == pytest.approx(sum(parts[:3]), abs=0.16)
     assert "published" in table.rows[-1][0]
 
 

@@ -15,6 +15,8 @@ __all__ = [
     "graph_contrast_oracle",
     "information_oracle",
     "nnm_oracle",
+    "prototype_oracle",
+    "reliable_oracle",
     "scan_oracle",
     "temi_oracle",
     "turtle_oracle",
@@ -152,3 +154,29 @@ def fixmatch_oracle(labelled, labels, weak, strong, threshold):
         c = int(np.argmax(w))
         own.append(-math.log(s[c]) if w[c] > threshold else 0.0)
     return float(np.mean(known) + np.mean(own))
+
+
+def prototype_oracle(P, Z):
+    """Labels of one head: the nearest m/k samples of each cluster's mean of its surest m/(2k)."""
+    P, Z = np.asarray(P), np.asarray(Z)
+    m, k = P.shape
+    labels = np.zeros((m, k))
+    for c in range(k):
+        surest = sorted(range(m), key=lambda i: -P[i, c])[: max(1, round(m / (2 * k)))]
+        centre = sum(Z[i] for i in surest)
+        nearest = sorted(range(m), key=lambda i: -float(Z[i] @ centre))[: max(1, m // k)]
+        for i in nearest:
+            labels[i, c] = 1
+    return labels
+
+
+def reliable_oracle(neighbors, P, agreement, threshold):
+    """Samples that are sure and agree with their neighbours, by cluster, before any is cut."""
+    label = [int(np.argmax(p)) for p in P]
+    found: dict[int, set[int]] = {c: set() for c in range(len(P[0]))}
+    for i, near in enumerate(neighbors):
+        group = [i, *near]
+        share = sum(label[j] == label[i] for j in group) / len(group)
+        if share >= agreement and max(P[i]) > threshold:
+            found[label[i]].add(i)
+    return found

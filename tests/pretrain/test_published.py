@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from unbend import MLC
-from unbend.baselines import NMCE
+from unbend.baselines import CPP, NMCE, PRODSC
 from unbend.config import PRESETS, as_published
 from unbend.pretrain import METHODS
 from unbend.workflows.pretrain import _resolve
@@ -69,3 +69,12 @@ def test_peers_resolve_stage_1_as_mlc_does(method):
     peer = NMCE(10, preset="paper", settings={"pretrain.method": method})
     ours = _resolved(method, pretrain_epochs=600)  # NMCE's own length
     assert peer._resolve((3, 32, 32), 5000).pretrain == ours.pretrain
+
+
+@pytest.mark.parametrize("cls", [NMCE, CPP, PRODSC])
+@pytest.mark.parametrize("shape", [(1, 28, 28), (64,)])
+@pytest.mark.parametrize("n", [300, 10_000])
+def test_peers_share_stage_1_with_mlc_on_small_data(cls, shape, n):
+    """The same network, views and training; only stage 2 is the peer's own."""
+    peer, ours = cls(10)._resolve(shape, n), MLC(10)._resolve(shape, n)
+    assert (peer.network, peer.views, peer.pretrain) == (ours.network, ours.views, ours.pretrain)

@@ -8,19 +8,28 @@ import torch
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from unbend.baselines import GCC, METHODS, NNM, SCAN, SPICE, TEMI, TURTLE, IMCSwAV, load
+from unbend.baselines.heads import session as head_session
+from unbend.baselines.heads.session import Session
 from unbend.metrics import clustering_accuracy
 
 CLASSES = [SCAN, GCC, NNM, IMCSwAV, SPICE, TEMI, TURTLE]
-# Fewer heads and narrower layers: the contract is about behaviour.
+# Fewer heads, narrower layers, and fewer steps at a higher rate: the contract is about behaviour.
 QUICK = {
-    SCAN: {"n_heads": 3},
-    GCC: {"n_heads": 3},
-    NNM: {"n_heads": 3},
-    IMCSwAV: {"hidden": 32},
-    SPICE: {"n_heads": 2, "hidden": 32},
-    TEMI: {"n_heads": 2, "hidden": 32},
+    SCAN: {"n_heads": 3, "lr": 0.02},
+    GCC: {"n_heads": 3, "lr": 0.02},
+    NNM: {"n_heads": 3, "lr": 0.02},
+    IMCSwAV: {"hidden": 32, "epochs": 10, "lr": 5e-3},
+    SPICE: {"n_heads": 2, "hidden": 32, "lr": 5e-3},
+    TEMI: {"n_heads": 2, "hidden": 32, "lr": 0.01},
     TURTLE: {"n_outer": 100, "n_folds": 2},
 }
+# Few steps leave one of TEMI's clusters empty.
+LONGER = QUICK | {TEMI: {"hidden": 64, "epochs": 400}}
+
+
+@pytest.fixture(autouse=True)
+def few_steps(monkeypatch):
+    monkeypatch.setattr(Session, "min_steps", 100)
 
 
 @parametrize_with_checks([cls(**QUICK[cls]) for cls in CLASSES])
@@ -41,13 +50,13 @@ def groups(k=4, each=60, d=24, seed=0):
 def test_separated_groups_are_found_without_an_error(cls):
     """ACC 1.0 on the samples and on new ones; the same seed gives the same labels."""
     X, y = groups()
-    model = cls(4, random_state=0, **QUICK[cls]).fit(X)
+    model = cls(4, random_state=0, **LONGER[cls]).fit(X)
     assert clustering_accuracy(y, model.labels_) == 1.0
     new, truth = groups(each=10, seed=0)
     P = model.predict_proba(new)
     np.testing.assert_allclose(P.sum(1), 1)
     assert clustering_accuracy(truth, model.predict(new)) == 1.0
-    again = cls(4, random_state=0, **QUICK[cls]).fit(X)
+    again = cls(4, random_state=0, **LONGER[cls]).fit(X)
     np.testing.assert_array_equal(again.labels_, model.labels_)
     np.testing.assert_array_equal(again.predict_proba(X), model.predict_proba(X))
 
@@ -179,6 +188,42 @@ def test_self_labelling_is_skipped_without_confident_samples():
     unsure = SCAN(4, n_heads=1, lr=1e-9, self_label_epochs=5, threshold=0.999, random_state=0)
     with pytest.warns(UserWarning, match="skipped self-labelling"):
         unsure.fit(X)
+
+
+@pytest.mark.parametrize("cls", [SCAN, GCC, NNM, IMCSwAV, TEMI, TURTLE])
+def test_batches_hold_ten_samples_of_each_cluster(cls):
+    """Unless a batch size is given; entropies over a batch say nothing with fewer."""
+    assert cls(1000)._batch(512) == 10_000
+    assert cls(10)._batch(512) == 512
+    assert cls(1000, batch_size=64)._batch(512) == 64
+
+
+@pytest.mark.parametrize(
+    ("on_images", "steps", "lr"), [(False, 100, 3e-3), (True, 100, 1e-3), (True, 8000, 2.5e-4)]
+)
+def test_the_rate_of_a_network_grows_when_steps_are_few(on_images, steps, lr, monkeypatch):
+    """The published product of rate and steps, 1e-4 × 20,000, up to a rate of 1e-3."""
+    rates = []
+
+    class Recorder(torch.optim.Adam):
+        def __init__(self, params, lr, **options):
+            rates.append(lr)
+            raise StopIteration
+
+    session = Session(torch.nn.Linear(1, 1), range(8), torch.Generator())
+    monkeypatch.setattr(Session, "on_images", on_images)
+    monkeypatch.setattr(head_session, "Adam", Recorder)
+    with pytest.raises(StopIteration):
+        session.descend("x", None, [], lr=None, epochs=1, batch_size=8, min_steps=steps)
+    assert rates == [lr]
+
+
+def test_seconds_of_each_stage_are_kept():
+    X, _ = groups()
+    model = SCAN(4, n_heads=1, self_label_epochs=1, threshold=0.5, random_state=0).fit(X)
+    assert set(model.seconds_) == {"SCAN", "self-labelling"}
+    assert all(seconds > 0 for seconds in model.seconds_.values())
+    assert clustering_accuracy(model.clustering_labels_, model.labels_) == 1.0
 
 
 def test_registry_names_every_class():

@@ -7,7 +7,7 @@ import warnings
 import torch
 from torch import Tensor
 
-from unbend.baselines.heads.session import MIN_STEPS, Session
+from unbend.baselines.heads.session import Session
 from unbend.baselines.heads.views import VectorViews
 from unbend.exceptions import UnbendWarning
 
@@ -74,6 +74,6 @@ def learn_from_self(
         lr=lr,
         epochs=epochs,
         batch_size=_BATCH,
-        min_steps=MIN_STEPS // 2,
+        min_steps=session.min_steps // 2,
         weight_decay=1e-4 if session.on_images else 0.0,
     )

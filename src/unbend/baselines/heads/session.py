@@ -18,9 +18,7 @@ from unbend.progress import Progress, Tick, silent
 from unbend.samples import Batches
 from unbend.training import fused_for
 
-__all__ = ["HeadModel", "MIN_STEPS", "Session"]
-
-MIN_STEPS = 500  # of a stage, because the epochs of few samples are short
+__all__ = ["HeadModel", "Session"]
 
 
 class HeadModel(nn.Module):
@@ -51,6 +49,8 @@ class Session:
     seconds : dict
         Time of each stage.
     """
+
+    min_steps = 500  # of a stage, because the epochs of few samples are short
 
     def __init__(
         self,
@@ -115,16 +115,16 @@ class Session:
 
         ``compute(index, step)`` returns the loss of each head for the samples at ``index``; heads
         share no parameters, so their sum is minimised. There are at least ``min_steps`` steps, by
-        default ``MIN_STEPS``. ``lr=None`` is 3e-3 for heads on embeddings. For a whole network it
-        is 1e-4 for 20,000 steps, as published for SCAN, and grows up to 1e-3 for fewer, so that
-        the product of rate and steps stays the same. ``samples`` limits training to a subset;
+        default those of the class. ``lr=None`` is 3e-3 for heads on embeddings. For a whole
+        network it is 1e-4 for 20,000 steps, as published for SCAN, and grows up to 1e-3 for fewer,
+        so that rate times steps stays the same. ``samples`` limits training to a subset;
         ``lr_factor(step, total)`` scales the rate.
         """
         start = time.perf_counter()
         count = len(self.views) if samples is None else len(samples)
         batches = Batches(count, batch_size, self.generator)
         per_epoch = batches.per_epoch
-        total = max(epochs * per_epoch, MIN_STEPS if min_steps is None else min_steps)
+        total = max(epochs * per_epoch, self.min_steps if min_steps is None else min_steps)
         if lr is None:
             lr = min(1e-3, 2 / total) if self.on_images else 3e-3
         chosen = [p for p in parameters if p.requires_grad]

@@ -14,7 +14,7 @@ from torch.nn.functional import normalize, one_hot
 
 from unbend.baselines.heads.estimator import HeadPeer
 from unbend.baselines.heads.pairs import few_neighbors
-from unbend.baselines.heads.session import MIN_STEPS, HeadModel, Session
+from unbend.baselines.heads.session import HeadModel, Session
 from unbend.baselines.heads.stacked import HeadSpec
 from unbend.baselines.heads.views import ImageViews, Trunk, VectorViews
 from unbend.baselines.registry import peer
@@ -212,7 +212,7 @@ class SPICE(HeadPeer):
         views = session.views
         session.model.trunk.eval().requires_grad_(False)
         losses = torch.zeros(self.n_heads)
-        least = max(1, MIN_STEPS // self.epochs)
+        least = max(1, session.min_steps // self.epochs)
         for _ in range(self.epochs):
             order = torch.randperm(len(Z), generator=session.generator)
             for part in torch.tensor_split(order, -(-len(Z) // _META_BATCH)):

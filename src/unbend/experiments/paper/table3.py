@@ -51,6 +51,9 @@ def compare_deep(
     for name, peer in PEERS.items():
         found[name] = [runner.peer(peer, seed) for seed in each]
     images = problem.X.ndim > 2
+    if images:
+        moco = Runner(problem.with_config({"pretrain.method": "moco"}), progress)
+        found["MLC-MoCoV2"] = [moco.mlc(seed) for seed in each]
     for name, (method, start) in FROM_IMAGES.items() if images else ():
         found[name] = [runner.from_images(method, start, seed).result for seed in each]
     for name, method in (HEADS if images else ON_VECTORS).items():
