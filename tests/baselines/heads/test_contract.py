@@ -226,6 +226,20 @@ def test_seconds_of_each_stage_are_kept():
     assert clustering_accuracy(model.clustering_labels_, model.labels_) == 1.0
 
 
+def test_clusters_lost_in_self_labelling_are_reported(monkeypatch):
+    """Without labels it cannot be known to be wrong, but it can be seen."""
+    from unbend.baselines.heads import scan
+
+    def collapse(session, *args, **kwargs):
+        with torch.no_grad():
+            session.model.heads.last.bias[..., 0] += 1e6
+
+    monkeypatch.setattr(scan, "learn_from_self", collapse)
+    X, _ = groups()
+    with pytest.warns(UserWarning, match="self-labelling emptied 3 of 4 clusters"):
+        SCAN(4, n_heads=1, lr=0.02, self_label_epochs=1, random_state=0).fit(X)
+
+
 def test_registry_names_every_class():
     for name in ("scan", "gcc", "nnm", "imc-swav", "spice", "temi", "turtle"):
         assert type(METHODS[name](3, random_state=1)) in CLASSES

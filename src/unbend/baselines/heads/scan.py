@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,6 +16,7 @@ from unbend.baselines.heads.pairs import Pairs
 from unbend.baselines.heads.self_labels import learn_from_self
 from unbend.baselines.heads.session import Session
 from unbend.baselines.registry import peer
+from unbend.exceptions import UnbendWarning
 
 __all__ = ["SCAN", "scan_loss"]
 
@@ -60,7 +62,7 @@ class SCAN(LinearHeads):
         512 on embeddings and 128 on images, as published, and at least ten samples per cluster.
     lr : float, optional
         Learning rate of Adam. 3e-3 for heads on embeddings. For a whole network 1e-4 as published,
-        and in inverse proportion more if there are fewer than 20,000 steps, up to 1e-3.
+        and in inverse proportion more if clustering has fewer than 20,000 steps, up to 1e-3.
     consensus : bool, default=False
         Average all heads, matched to the best one, instead of using only the best one.
     self_label_epochs : int, optional
@@ -126,13 +128,22 @@ class SCAN(LinearHeads):
         self._train(session, compute)
         P = session.probabilities()
         losses = _selection_loss(P.clamp_min(1e-30).log(), pairs)
-        found: NDArray[np.int64] = P[int(losses.argmin())].argmax(1).cpu().numpy()
+        best = int(losses.argmin())
+        found: NDArray[np.int64] = P[best].argmax(1).cpu().numpy()
         self.clustering_labels_ = found
         epochs = self.self_label_epochs
         epochs = (20 if images else 0) if epochs is None else epochs
         if epochs:
             others = pairs.neighbors[:, 1:]
             learn_from_self(session, others, self.threshold, epochs=epochs, lr=self.lr)
+            lost = len(np.unique(found)) - len(session.probabilities()[best].argmax(1).unique())
+            if lost > 0:
+                warnings.warn(
+                    f"self-labelling emptied {lost} of {self.n_clusters} clusters; use "
+                    "`self_label_epochs=0` or a smaller `lr`",
+                    UnbendWarning,
+                    stacklevel=4,
+                )
         return losses
 
 

@@ -14,6 +14,7 @@ from unbend.exceptions import UnbendWarning
 __all__ = ["confident_loss", "learn_from_self"]
 
 _BATCH = 1000  # as published; classes are weighted by their counts in it
+_RATE = 1e-4  # of a whole network, as published; 1e-3 put all of Fashion-MNIST in one cluster
 
 
 def confident_loss(log_p: Tensor, P: Tensor, threshold: float) -> Tensor:
@@ -71,7 +72,7 @@ def learn_from_self(
         "self-labelling",
         compute,
         session.model.parameters(),
-        lr=lr,
+        lr=lr or (_RATE if session.on_images else None),
         epochs=epochs,
         batch_size=_BATCH,
         min_steps=session.min_steps // 2,
