@@ -69,7 +69,7 @@ def degrees(neighbors: Tensor) -> Tensor:
     n, j = neighbors.shape
     rows = torch.arange(n, device=neighbors.device).repeat_interleave(j)
     columns = neighbors.flatten()
-    edges = torch.cat([rows * n + columns, columns * n + rows]).unique()
+    edges: Tensor = torch.unique(torch.cat([rows * n + columns, columns * n + rows]))
     return torch.bincount(edges // n, minlength=n).float()
 
 

@@ -136,7 +136,8 @@ class SCAN(LinearHeads):
         if epochs:
             others = pairs.neighbors[:, 1:]
             learn_from_self(session, others, self.threshold, epochs=epochs, lr=self.lr)
-            lost = len(np.unique(found)) - len(session.probabilities()[best].argmax(1).unique())
+            after = session.probabilities()[best].argmax(1).cpu().numpy()
+            lost = len(np.unique(found)) - len(np.unique(after))
             if lost > 0:
                 warnings.warn(
                     f"self-labelling emptied {lost} of {self.n_clusters} clusters; use "
