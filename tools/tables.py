@@ -27,6 +27,10 @@ __all__ = ["AEON", "MLBENCH", "install_mlbench", "install_series", "read_ts", "r
 MLBENCH = {
     "satellite": ("Satellite", "classes", ()),
     "vowel": ("Vowel", "Class", ("V1",)),
+    "vehicle": ("Vehicle", "Class", ()),
+    "glass": ("Glass", "Type", ()),
+    "soybean": ("Soybean", "Class", ()),
+    "ionosphere": ("Ionosphere", "Class", ()),
     "letter": ("LetterRecognition", "lettr", ()),
 }
 AEON = {
@@ -109,8 +113,9 @@ def _read_rda(
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # it warns of attributes that are not used here
-        frame = rdata.read_rda(file)[table]
-    X = frame.drop(columns=[labels, *left_out]).to_numpy(dtype=np.float32)
+        frame = rdata.read_rda(file)[table].dropna()
+    columns = frame.drop(columns=[labels, *left_out])
+    X = columns.astype(str).to_numpy(dtype=np.float32)  # levels of R's factors are numbers as text
     return X, frame[labels].astype(str).to_numpy(dtype=str)
 
 

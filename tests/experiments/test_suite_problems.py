@@ -9,7 +9,13 @@ from unbend.experiments.suite.docstrings import docstring_vectors, read_docstrin
 from unbend.experiments.suite.problems import LISTS, load_problem
 
 
-@pytest.mark.parametrize("name", ["subspaces-4", "curves-10", "surfaces-8", "faces-under-light"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("subspaces-4", "curves-10", "surfaces-8", "faces-under-light"),
+        *("turned-objects", "few-of-many"),
+    ],
+)
 def test_synthetic_problems_are_the_same_every_time_and_hold_their_classes(name):
     X, y = load_problem("development", name)
     again, labels = load_problem("development", name)

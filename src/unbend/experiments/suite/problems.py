@@ -107,11 +107,20 @@ def _mnist_pairs(each: int = 60) -> Labelled:
     return np.concatenate([X[left], X[right]], axis=1), numbers.astype(np.int64)
 
 
+def _small_table(name: str) -> Labelled:
+    """A table that scikit-learn ships."""
+    from sklearn import datasets
+
+    X, y = getattr(datasets, f"load_{name}")(return_X_y=True)
+    return X.astype(np.float32), y.astype(np.int64)
+
+
+_DIGITS = partial(_vectors, partial(_images, "digits"))
 _MNIST = partial(_vectors, partial(_images, "mnist:test"))
 _CIFAR_TEST = partial(_photographs, "test", "lite2")
 
 DEVELOPMENT: dict[str, Callable[[], Labelled]] = {
-    "digits": partial(_vectors, partial(_images, "digits")),
+    "digits": _DIGITS,
     "digits-images": partial(_images, "digits"),
     **{
         f"cifar10-{encoder}-{each}": partial(_photographs, "train", encoder, 0, each)
@@ -126,8 +135,17 @@ DEVELOPMENT: dict[str, Callable[[], Labelled]] = {
     "faces-under-light": synthetic.faces_under_light,
     "curves-10": synthetic.curves,
     "surfaces-8": synthetic.surfaces,
-    "satellite": partial(_table, "satellite"),
-    "vowel": partial(_table, "vowel"),
+    "turned-objects": synthetic.turned_objects,
+    "few-of-many": synthetic.few_of_many,
+    "digits-imbalanced": partial(_imbalanced, _DIGITS),
+    "cifar10-lite2-200-imbalanced": partial(
+        _imbalanced, partial(_photographs, "train", "lite2", 0, 200)
+    ),
+    **{
+        name: partial(_table, name)
+        for name in ("satellite", "vowel", "vehicle", "glass", "soybean", "ionosphere")
+    },
+    **{name: partial(_small_table, name) for name in ("iris", "wine", "breast_cancer")},
 }
 
 TEST: dict[str, Callable[[], Labelled]] = {

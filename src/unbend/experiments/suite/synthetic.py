@@ -8,7 +8,15 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["curves", "faces_under_light", "shared_subspaces", "subspaces", "surfaces"]
+__all__ = [
+    "curves",
+    "faces_under_light",
+    "few_of_many",
+    "shared_subspaces",
+    "subspaces",
+    "surfaces",
+    "turned_objects",
+]
 
 Labelled = tuple[NDArray[np.float32], NDArray[np.int64]]
 
@@ -88,6 +96,73 @@ def surfaces(k: int = 8, *, most: int = 400, ambient: int = 10) -> Labelled:
         waves = np.sin(1.5 * place @ rng.standard_normal((2, 30)) + rng.uniform(0, 2 * np.pi, 30))
         parts.append(waves @ rng.standard_normal((30, ambient)))
     return _finish(parts, rng, noise=0.2)
+
+
+def turned_objects(k: int = 20, *, each: int = 72, side: int = 24) -> Labelled:
+    """Clouds of shaded balls, each turned once around its vertical axis.
+
+    Every object is a closed curve of images. Two in five objects look alike from all sides.
+    """
+    rng = np.random.default_rng(11)
+    angles = np.arange(each) * 2 * np.pi / each
+    parts = []
+    for _ in range(k):
+        balls = rng.integers(3, 9)
+        narrow = 0.15 if rng.random() < 0.4 else 1.0
+        x, depth = 0.5 * narrow * rng.standard_normal((2, balls))
+        height = 0.45 * rng.standard_normal(balls)
+        width, bright = rng.uniform(0.12, 0.35, balls), rng.uniform(0.4, 1, balls)
+        turned = np.outer(np.cos(angles), x) + np.outer(np.sin(angles), depth)
+        towards = np.outer(np.cos(angles), depth) - np.outer(np.sin(angles), x)
+        light = bright * (0.75 + 0.25 * np.tanh(2 * towards))
+        parts.append(_balls(turned, height, width, light, side))
+    return _finish(parts, rng, noise=0.05)
+
+
+def few_of_many(k: int = 40, *, each: int = 10, side: int = 20) -> Labelled:
+    """Ten images of each of forty faces: one mean, own features, expressions, shifts and light."""
+    rng = np.random.default_rng(12)
+    across, down = np.meshgrid(np.linspace(-1, 1, side), np.linspace(-1, 1, side))
+    (mean,) = _smooth(rng, 1, side, 5)
+    own, expressions = _smooth(rng, k, side, 4), _smooth(rng, 6, side, 4)
+    frequency = np.fft.fftfreq(side)
+    parts = []
+    for face in own:
+        images = []
+        for _ in range(each):
+            image = mean + 0.8 * face
+            image = image + 0.25 * np.tensordot(rng.standard_normal(6), expressions, 1)
+            right, below = 0.8 * rng.standard_normal(2)  # pixels
+            shift = np.exp(-2j * np.pi * (frequency * right + frequency[:, None] * below))
+            image = np.fft.ifft2(np.fft.fft2(image) * shift).real
+            slope = 0.25 * rng.standard_normal() * across + 0.2 * rng.standard_normal() * down
+            images.append((image * (1 + slope)).ravel())
+        parts.append(np.array(images))
+    return _finish(parts, rng, noise=0.08)
+
+
+def _balls(
+    x: NDArray[np.float64],
+    y: NDArray[np.float64],
+    width: NDArray[np.float64],
+    light: NDArray[np.float64],
+    side: int,
+) -> NDArray[np.float64]:
+    """Images (m, side²) of blurred balls; at each pixel the brightest one shows."""
+    grid = np.linspace(-1, 1, side)
+    across = np.exp(-((grid - x[..., None]) ** 2) / (2 * width[:, None] ** 2))
+    down = np.exp(-((grid - y[:, None]) ** 2) / (2 * width[:, None] ** 2))
+    shown = light[..., None, None] * down[:, :, None] * across[:, :, None, :]
+    return shown.max(axis=1).reshape(len(x), -1)
+
+
+def _smooth(rng: np.random.Generator, m: int, side: int, scale: float) -> NDArray[np.float64]:
+    """Random smooth images (m, side, side) of unit variance."""
+    frequency = np.fft.fftfreq(side)
+    damping = np.exp(-((scale * np.hypot(frequency, frequency[:, None])) ** 2))
+    images = np.fft.ifft2(np.fft.fft2(rng.standard_normal((m, side, side))) * damping).real
+    spread: NDArray[np.float64] = images.std(axis=(1, 2), keepdims=True)
+    return images / spread
 
 
 def _bumps(
