@@ -116,13 +116,13 @@ def test_nothing_is_encoded_twice(data, cache):
     assert list(cache.glob("embeddings/*/*.safetensors"))
 
 
-def test_functions_without_a_fingerprint_are_never_kept(data, cache):
+def test_embeddings_of_functions_without_a_fingerprint_are_not_cached(data, cache):
     embed_images(load_encoder(colours), data[0], cache=open_cache())
     assert not cache.exists()
 
 
-def test_hashes_of_others_are_counted(data):
-    with pytest.raises(ValueError, match="one for each of the 90 images, got 1"):
+def test_a_wrong_number_of_hashes_is_rejected(data):
+    with pytest.raises(ValueError, match="one entry per image, 90, got 1"):
         embed_images(load_encoder(colours), data[0], hashes=["one"])
 
 

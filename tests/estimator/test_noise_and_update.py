@@ -106,12 +106,12 @@ def test_scattered_samples_are_no_cluster(fitted: MLC) -> None:
 
 
 @pytest.mark.parametrize("size", [2, 2.5, True])
-def test_bad_min_size(fitted: MLC, size: object) -> None:
+def test_a_bad_min_size_is_rejected(fitted: MLC, size: object) -> None:
     with pytest.raises(ValueError, match="`min_size` of update must be an integer >= 3"):
         fitted.update(STRAY, min_size=size)
 
 
-def test_bad_parameters() -> None:
+def test_bad_bounds_of_k_and_outliers_are_rejected() -> None:
     with pytest.raises(ValueError, match="`outliers` of MLC must be one of"):
         MLC(3, outliers="drop").fit(X)
     with pytest.raises(ValueError, match="min_clusters=9 of MLC must be at most max_clusters=5"):

@@ -77,7 +77,7 @@ def test_a_damaged_choice_is_a_damaged_model(fitted, tmp_path, damage):
         load(tmp_path / "model")
 
 
-def test_one_cluster():
+def test_one_cluster_can_be_asked_for():
     model = MLC(n_clusters=1, random_state=0, **SHORT).fit(X)
     assert set(model.labels_.tolist()) == {0}
     assert stages(model) == ["stage 1", "stage 2"]  # one cluster says nothing about eta

@@ -25,7 +25,7 @@ def test_trajectory_has_a_row_of_ranks_per_epoch(tiny):
     assert (found.rates[:, 0] >= found.rates[:, 1]).all()  # Γ is doubly stochastic
 
 
-def test_figure3(on_tiny, tmp_path):
+def test_figure3_writes_its_table_and_picture(on_tiny, tmp_path):
     """Rates, ranks, similarities in the table; four panels and a colour bar in the picture."""
     table = figure3.run(out=tmp_path, verbose=False)
     assert {row[0] for row in table.rows} >= {"R", "R_c", "ΔR", "rank of all features"}
@@ -33,7 +33,7 @@ def test_figure3(on_tiny, tmp_path):
     assert len(figure3.draw(on_tiny, trajectory(Runner(on_tiny), 0)).axes) == 5
 
 
-def test_figure2(on_tiny, tmp_path):
+def test_figure2_writes_its_table_and_picture(on_tiny, tmp_path):
     """Γ of the batch that is shown is doubly stochastic, and the table says how exactly."""
     table = figure2.run(out=tmp_path, verbose=False)
     assert dict(zip([r[0] for r in table.rows], table.rows, strict=True))["Γ, membership"][1] == (
@@ -67,7 +67,7 @@ def test_principal_images_do_not_depend_on_signs():
     assert np.array_equal(rows, flipped)
 
 
-def test_figure5(on_tiny, tmp_path):
+def test_figure5_writes_its_table_and_picture(on_tiny, tmp_path):
     """A block per cluster; clusters and samples add up."""
     table = figure5.run(out=tmp_path, verbose=False)
     assert sum(int(row[1]) for row in table.rows) == 120

@@ -72,7 +72,7 @@ def test_cached_copies_cost_their_passes(runner):
     assert runner.mlc(NEIGHBORS, 0).encoding == runner.encoded()[1]
 
 
-def test_table(tiny, tmp_path):
+def test_the_table_has_a_row_per_kind_of_view(tiny, tmp_path):
     np.savez(tmp_path / "images.npz", X=tiny.X, y=tiny.y)
     table = run(
         data=str(tmp_path / "images.npz"),

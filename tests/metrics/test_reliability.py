@@ -8,7 +8,7 @@ import pytest
 from unbend.metrics import reliability
 
 
-def test_confidence_that_means_it_has_no_error() -> None:
+def test_confidence_equal_to_purity_has_no_calibration_error() -> None:
     """Of a thousand samples with confidence c a share of c is right."""
     rng = np.random.default_rng(0)
     confidence = np.repeat([0.55, 0.75, 0.95], 1000)
@@ -21,7 +21,7 @@ def test_confidence_that_means_it_has_no_error() -> None:
     assert [row["n"] for row in found["bins"]] == [1000, 1000, 1000]
 
 
-def test_overconfidence_is_told_and_noise_is_left_out() -> None:
+def test_overconfidence_is_measured_and_noise_is_left_out() -> None:
     y = np.array(["a", "a", "b", "b", "z"])
     found = reliability(y, [0, 0, 0, 1, -1], [1.0, 1.0, 1.0, 1.0, 0.1])
     assert found["purity"] == 0.75

@@ -67,7 +67,7 @@ def test_information_scores_are_scikit_learns(pair):
     )
 
 
-def test_perfect_and_plain_python_numbers():
+def test_a_perfect_clustering_scores_one_in_plain_numbers():
     scores = clustering_scores(np.array(["a", "a", "b", "c"]), np.array([2, 2, 0, 1])).to_dict()
     assert scores == {
         "n": 4, "n_classes": 3, "n_clusters": 3, "acc": 1.0, "nmi": 1.0, "ami": 1.0, "ari": 1.0

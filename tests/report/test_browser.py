@@ -131,7 +131,7 @@ def test_names_are_text(visit, report, hostile, summary):
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_accessible(visit, report, scheme):
+def test_axe_finds_no_serious_issue(visit, report, scheme):
     page = visit(report, scheme=scheme)
     assert serious_issues(page) == []
     page.click("[data-card='1'] button")

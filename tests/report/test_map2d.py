@@ -49,7 +49,7 @@ def test_forces_on_the_grid_are_those_of_all_pairs():
     assert error < 0.05
 
 
-def test_neighbour_graph():
+def test_neighbour_graph_is_symmetric_with_total_weight_one():
     Z = np.random.default_rng(0).standard_normal((90, 5)).astype(np.float32)
     edges = map2d._neighbours(Z)
     dense = np.zeros((90, 90))
@@ -63,7 +63,7 @@ def test_neighbour_graph():
 
 
 @pytest.mark.parametrize("n", [1, 2, 3, 5, 30])
-def test_few_samples(n):
+def test_few_samples_get_finite_places(n):
     positions = lay_out(np.random.default_rng(0).standard_normal((n, 4)))
     assert positions.shape == (n, 2)
     assert np.isfinite(positions).all()

@@ -122,7 +122,7 @@ def test_long_names_are_cut_in_the_middle(summary):
     assert (short[0], short[-1]) == ("x", "z")
 
 
-def test_durations():
+def test_durations_have_readable_units():
     assert [duration(s) for s in (0.04, 59.6, 60, 3599, 3600)] == [
         "0.0 s",
         "1 min 0 s",
@@ -132,7 +132,7 @@ def test_durations():
     ]
 
 
-def test_chart_geometry():
+def test_points_of_a_chart_lie_where_their_numbers_say():
     chart = charts.line_chart(
         [{"name": "n", "style": "a", "x": [0, 5, 10], "y": [0.0, None, 2.0], "dots": True}],
         label="l",
@@ -145,7 +145,7 @@ def test_chart_geometry():
     assert chart["lines"][0]["path"].startswith("M0 100")
 
 
-def test_tree_geometry():
+def test_branches_of_the_tree_meet_at_the_cost_of_merging():
     chart = charts.tree_chart([[0, 2, 1.0, 2], [1, 3, 2.0, 3]])
     assert chart["leaves"] == [1, 0, 2]
     assert chart["path"].startswith("M0.00 50.00H48.50V83.33H0.00")

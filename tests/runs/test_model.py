@@ -25,7 +25,7 @@ def saved(tmp_path):
     return path
 
 
-def test_round_trip(saved):
+def test_a_model_reads_back_as_written(saved):
     tensors, values = read_model(str(saved))
     assert values == {"format": FORMAT, **VALUES}
     assert set(tensors) == set(TENSORS)

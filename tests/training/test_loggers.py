@@ -93,6 +93,6 @@ def test_a_missing_library_is_named(tmp_path, monkeypatch, make, package, extra)
         make(tmp_path)(Tick("stage 1", 1, 2, {"R": 1.0}))
 
 
-def test_bad_mode():
+def test_an_unknown_mode_of_wandb_is_rejected():
     with pytest.raises(ValueError, match="offline or online, got 'on'"):
         WandbLogger(mode="on")

@@ -39,5 +39,5 @@ def test_endpoints_and_the_middle():
         (5, 100, 0, 50, 20, 0),
     ],
 )
-def test_number_of_steps(n, batch, epochs, low, high, steps):
+def test_number_of_steps_follows_epochs_within_its_limits(n, batch, epochs, low, high, steps):
     assert n_steps(n, batch, epochs, low, high) == steps

@@ -122,7 +122,7 @@ def test_vectors_are_rejected_by_a_model_of_images(run, tmp_path):
 
 
 @pytest.mark.parametrize("copy", [False, True])
-def test_imagefolder(run, photos, tmp_path, copy):
+def test_export_imagefolder_links_every_image_in_its_cluster(run, photos, tmp_path, copy):
     out = export(run, "imagefolder", out=tmp_path / "sorted", copy=copy)
     found = [p for p in out.rglob("*") if not p.is_dir()]
     assert len(found) == 24  # the same names in three folders do not hide each other
@@ -136,7 +136,7 @@ def test_imagefolder(run, photos, tmp_path, copy):
     assert all(p.read_bytes() in sources for p in found)
 
 
-def test_fiftyone(run, tmp_path):
+def test_export_fiftyone_lists_every_image_with_its_label(run, tmp_path):
     out = export(run, "fiftyone", out=tmp_path / "f1")
     labels = json.loads((out / "labels.json").read_text(encoding="utf-8"))["labels"]
     assert {p.stem for p in (out / "data").iterdir()} == set(labels)
