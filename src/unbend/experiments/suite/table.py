@@ -30,8 +30,8 @@ _LARGE = 1000  # samples from which seeds should agree
 _PROMISE = {
     "development": "These problems are the ones that constants were chosen on. They show how well "
     "that went, not what to expect on other data; the list `test` is for that.",
-    "test": "Constants were chosen on the list `development` only. This list was run once per "
-    "seed, with them fixed.",
+    "test": "The rules of MLC were chosen on the list `development`. This list was run once per "
+    "seed, with them fixed; docs/suite.md says what was known of it before.",
 }
 
 
