@@ -123,7 +123,7 @@ def test_the_notes_say_what_the_list_is_for_and_where_mlc_is_worst(cells):
     text = "Largest deviation of MLC's ACC over seeds where n ≥ 1000"
     assert f"{text}: {deviation:.3f} on many." in notes
     other = suite.run(list="test", methods="mlc,kmeans", seeds=1, verbose=False).notes
-    assert other[0].startswith("Constants were chosen on the list `development` only.")
+    assert other[0].startswith("The rules of MLC were chosen on the list `development`.")
 
 
 def test_peers_get_five_times_the_time_of_mlc_and_the_late_are_not_tried_again(cells):
