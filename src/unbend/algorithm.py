@@ -205,13 +205,21 @@ def _label(run: Run, k: int, ends: list[Network], etas: Etas, history: History) 
     config, chosen = run.config, 1
     outputs = [_encode(run, end) for end in ends]
     states = [_codes(output, i, etas) for i, output in enumerate(outputs)]
-    tools: dict[str, Any] = {"seed": run.seed, "progress": run.tools.progress}
-    tools |= {"eps_sq": config.stage2.eps_sq, "method": config.labels.method}
+    eps_sq, method = config.stage2.eps_sq, config.labels.method
     if config.labels.join == "auto":
         vectors = run.samples if run.samples.ndim == 2 else None
         graph = None if vectors is None or len(vectors) > _GRAPH_UP_TO else run.views.graph
-        tools |= {"samples": vectors, "metric": config.views.metric, "neighbors": graph}
-        labels, chosen = choose_labelling(states, k, **tools)
+        labels, chosen = choose_labelling(
+            states,
+            k,
+            samples=vectors,
+            metric=config.views.metric,
+            neighbors=graph,
+            eps_sq=eps_sq,
+            method=method,
+            seed=run.seed,
+            progress=run.tools.progress,
+        )
     else:
         labels = label_codes(
             states[1].C,
@@ -221,7 +229,10 @@ def _label(run: Run, k: int, ends: list[Network], etas: Etas, history: History) 
             absolute=config.labels.absolute,
             join=config.labels.join,
             before=states[0].Z,
-            **tools,
+            eps_sq=eps_sq,
+            method=method,
+            seed=run.seed,
+            progress=run.tools.progress,
         )
     state = states[chosen]
     config = config.override({"stage2.eta": state.eta})
