@@ -59,7 +59,8 @@ CLUSTER = """
 import sys
 from unbend.cli import main
 try:
-    main(["cluster", {input!r}, "-k", "2", "-q", "-o", {out!r}, "--set", "pretrain.max_steps=1",
+    main(["cluster", {input!r}, "-k", "2", "-q", "--no-report", "-o", {out!r}, "--set",
+          "pretrain.max_steps=1",
           "--set", "stage2.max_steps=1"], prog_name="unbend")
 except SystemExit as end:
     assert end.code in (0, None), end.code

@@ -58,6 +58,7 @@ def place(unbend, vectors, trained):
     Path("photos").mkdir()
     Image.new("RGB", (9, 9)).save("photos/a.png")
     np.save("blobs.npy", vectors)
+    np.savez("arrays.npz", X=vectors, label=np.arange(120) % 4)
     shutil.copytree(trained, "run")
     return unbend
 
@@ -110,6 +111,8 @@ TABLES = [
     (["blobs.npy", "--text", "x"], "--text is for tables, and 'blobs.npy' is not one"),
     (["digits", "--exclude", "x"], "--exclude is for tables, and 'digits' is not one"),
     (["photos", "--columns", "x"], "--columns is for tables, and 'photos' is not one"),
+    (["photos", "--labels", "foldres"], "got 'foldres'; did you mean 'folders'?"),
+    (["arrays.npz", "--labels", "lable"], "'arrays.npz' has no 'lable'; did you mean 'label'?"),
     (["apple"], "'apple' holds no images (1 .jxl skipped: convert them to PNG)"),
     (["notes", "--encoder", "none"], "texts need an encoder; leave --encoder out for tfidf"),
     (["notes", "--encoder", "lite2"], "no text encoder is called 'lite2'; use tfidf, hf:NAME"),
@@ -147,6 +150,10 @@ OTHERS = [
     (["predict", "run", "photos", "--format", "imagefolder", "-o", "notes"], "already exists"),
     (["predict", "run", "holes.csv", "--strict"], "8 of 30 rows of 'holes.csv'"),
     (["export", "run", "--format", "csv", "-o", "a.parquet"], "-o must end in .csv"),
+    (
+        ["export", "run", "--format", "imagefolder", "--images", "photos"],
+        "sample '0' is not an image",
+    ),
     (["export", "run", "--format", "csv", "--copy"], "csv holds no images; leave --copy"),
     (["inspect", "nowhere"], "no file, folder or data set 'nowhere'"),
     (["inspect", "blobs.npy"], "inspect is for image files, and 'blobs.npy' holds vectors"),

@@ -83,6 +83,11 @@ def test_3_ids_go_into_labels_report_and_predictions():
     predict("run", "new.csv", out="p.csv")
     old = {row["sample"]: row["cluster"] for row in rows_of("run/labels.csv")}
     assert {row["sample"]: row["cluster"] for row in rows_of("p.csv")} == old
+    frame().rename(columns={"b": "bb"}).to_csv("other.csv", index=False)
+    with pytest.raises(
+        ValueError, match=r"fitted on column 'b', which 'other.csv' does not have; did"
+    ):
+        predict("run", "other.csv", out="q.csv")
 
 
 def test_4_leading_zeros_of_ids_are_kept():

@@ -14,6 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from unbend.tables import near_names
+
 __all__ = ["ARRAY_SUFFIXES", "check_input_array", "read_array"]
 
 ARRAY_SUFFIXES = (".npy", ".npz", ".safetensors")
@@ -111,7 +113,7 @@ def _choose(path: Path, names: Sequence[str], key: str | None, what: str) -> str
     if key is not None:
         if key in names:
             return key
-        raise ValueError(f"{str(path)!r} has no {key!r}; it holds: {', '.join(names) or 'nothing'}")
+        raise ValueError(f"{str(path)!r} has no {key!r}; {near_names(key, names)}")
     if len(names) == 1:
         return names[0]
     usual = [name for name in _USUAL_NAMES if name in names]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from difflib import get_close_matches
 from pathlib import Path, PurePath
 from typing import Any
 
@@ -84,8 +85,10 @@ def read_true_labels(
         table.check_names([str(labels)], "`labels`")
     if arrays is not None and arrays.suffix.lower() in (".npz", ".safetensors"):
         return read_array(arrays, str(labels))
+    hint = "; did you mean 'folders'?" if get_close_matches(str(labels), ["folders"]) else ""
     raise ValueError(
-        f"`labels` must be a .npy or .csv file, or a column of the source, got {str(labels)!r}"
+        "`labels` must be a .npy or .csv file, or a column of the source, got "
+        f"{str(labels)!r}{hint}"
     )
 
 

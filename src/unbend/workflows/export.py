@@ -158,11 +158,12 @@ def _paths(rows: LabelRows, root: Path) -> list[Path]:
         path = path_inside(root, name)
         if path is None:
             raise ValueError(
-                f"sample {name!r} is not an image or lies outside {str(root)!r}; it is not exported"
+                f"sample {name!r} is not an image below {str(root)!r}; this format needs a run "
+                "on a folder or list of images"
             )
         if not path.is_file():
             raise ValueError(
-                f"sample {name!r} is not an image in {str(root)!r}; name the folder with --images"
+                f"the image {name!r} is not in {str(root)!r}; name its folder with --images"
             )
         found.append(path)
     return found

@@ -20,7 +20,7 @@ from unbend.notebook import count
 from unbend.progress import Progress, Tick, silent
 from unbend.runs import LabelRows, check_run, labels_file, needs_mark, write_csv
 from unbend.sources import Source, open_source
-from unbend.tables import TABLE_SUFFIXES, is_table, open_table
+from unbend.tables import TABLE_SUFFIXES, is_table, near_names, open_table
 from unbend.workflows.image_folders import write_folders
 from unbend.workflows.label_rows import label_rows
 from unbend.workflows.outputs import check_folder
@@ -129,7 +129,7 @@ def predict(
         **_reading(model, input, id),
     )
     if format == "imagefolder" and source.paths is None:
-        raise ValueError("--format imagefolder is for image files; take csv or parquet")
+        raise ValueError("--format imagefolder is for image files; use csv or parquet")
     with _writer(out, format, source, copy) as write:
         outliers = _label(write, model, source, _name(input), probabilities, corrected, progress)
     listed = _list_broken(out, source)
@@ -161,6 +161,12 @@ def _reading(model: MLC, input: Any, id: str | None) -> dict[str, Any]:
         found["id"] = known["id"]
     if known.get("columns"):
         found["columns"] = known["columns"]
+        missing = next((name for name in known["columns"] if name not in columns), None)
+        if missing is not None:
+            raise ValueError(
+                f"the model was fitted on column {missing!r}, which {_name(input)!r} does not "
+                f"have; {near_names(missing, columns)}"
+            )
     if model._reader.is_of_texts:
         found["text"] = known.get("text") or _text_column(columns, input)
     return found
