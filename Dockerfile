@@ -12,7 +12,7 @@ ENV PIP_EXTRA_INDEX_URL=https://download.pytorch.org/whl/cpu \
 WORKDIR /src
 COPY pyproject.toml README.md LICENSE ./
 COPY src ./src
-RUN pip install ".[encoder,plot]" && rm -rf /src \
+RUN pip install ".[encoder,plot,tables]" && rm -rf /src \
     && useradd --create-home unbend && mkdir /cache /work && chown unbend /cache /work
 
 USER unbend

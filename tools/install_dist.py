@@ -1,8 +1,8 @@
 """Install the wheel into an empty environment and run the smoke tests there.
 
 ``python -m tools.install_dist newest`` takes the newest versions of what unbend needs, ``lowest``
-the lowest that ``pyproject.toml`` allows. Give torch's index for CPUs as ``PIP_EXTRA_INDEX_URL``
-to avoid gigabytes of CUDA.
+the lowest that ``pyproject.toml`` allows. Pins after that win, as in ``lowest torch==2.13.0``. Give
+torch's index for CPUs as ``PIP_EXTRA_INDEX_URL`` to avoid gigabytes of CUDA.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import sys
 import tempfile
 import time
 import venv
-from importlib.metadata import PathDistribution
+from importlib.metadata import Distribution, PathDistribution, distributions
 from pathlib import Path
 from zipfile import Path as ZipPath
 from zipfile import ZipFile
@@ -24,13 +24,14 @@ ROOT = Path(__file__).parents[1]
 
 def main() -> None:
     """Raise if the installation or a smoke test fails."""
-    if sys.argv[1:] not in (["newest"], ["lowest"]):
-        sys.exit("usage: python -m tools.install_dist newest|lowest")
+    which, *given = sys.argv[1:] or [""]
+    if which not in ("newest", "lowest") or not all("==" in pin for pin in given):
+        sys.exit("usage: python -m tools.install_dist newest|lowest [NAME==VERSION ...]")
     (wheel,) = (ROOT / "dist").glob("*.whl")
     with tempfile.TemporaryDirectory() as name:
         python = _environment(Path(name) / "env")
         pins = Path(name) / "pins.txt"
-        pins.write_text("\n".join(lowest(wheel)) if sys.argv[1] == "lowest" else "")
+        pins.write_text("\n".join([*(lowest(wheel, given) if which == "lowest" else []), *given]))
         start = time.perf_counter()
         pip = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
         subprocess.run([*pip, wheel, "-c", pins], check=True)
@@ -42,8 +43,8 @@ def main() -> None:
         subprocess.run([python, ROOT / "tools" / "smoke.py"], cwd=name, env=env, check=True)
 
 
-def lowest(wheel: Path) -> list[str]:
-    """The lowest version of each dependency as a constraint.
+def lowest(wheel: Path, given: list[str]) -> list[str]:
+    """The lowest version of each dependency as a constraint, without those that are given.
 
     >>> re.sub(*_TO_PIN, "torch>=2.4")
     'torch==2.4'
@@ -51,7 +52,12 @@ def lowest(wheel: Path) -> list[str]:
     with ZipFile(wheel) as archive:
         (info,) = {n.split("/")[0] for n in archive.namelist() if ".dist-info/" in n}
         needs = PathDistribution(ZipPath(archive, f"{info}/")).requires or []  # type: ignore[arg-type]
-    return [re.sub(*_TO_PIN, need) for need in needs if "extra ==" not in need]
+    names = {pin.partition("==")[0] for pin in given}
+    return [
+        re.sub(*_TO_PIN, need)
+        for need in needs
+        if "extra ==" not in need and need.partition(">=")[0] not in names
+    ]
 
 
 _TO_PIN = (r">=([\w.]+)", r"==\1")
@@ -64,16 +70,37 @@ def _environment(folder: Path) -> str:
 
 
 def _print_size(folder: Path) -> None:
-    sizes: dict[str, int] = {}
+    """What unbend adds to an environment that has torch and what torch itself requires."""
     packages = next(folder.glob("[Ll]ib/**/site-packages"))  # lib64 is a link to lib
-    for path in packages.rglob("*"):
-        if path.is_file() and not path.is_symlink():
-            name = path.relative_to(packages).parts[0]
-            sizes[name] = sizes.get(name, 0) + path.stat().st_size
-    torch = sum(v for k, v in sizes.items() if re.match("torch|nvidia|triton|functorch", k))
-    print(f"{(sum(sizes.values()) - torch) / 1e6:.0f} MB beside torch, {torch / 1e6:.0f} MB torch")
-    for name in sorted(sizes, key=lambda k: -sizes[k])[:8]:
+    found = {_key(d.metadata["Name"]): d for d in distributions(path=[str(packages)])}
+    sizes = {name: _size(d, packages) for name, d in found.items()}
+    torch = _closure("torch", found)
+    added = [name for name in found if name not in torch and name != "pip"]
+    print(f"{sum(sizes[name] for name in added) / 1e6:.0f} MB beside torch", end=", ")
+    print(f"{sum(sizes[name] for name in torch) / 1e6:.0f} MB torch and what it requires")
+    for name in sorted(added, key=lambda name: -sizes[name])[:8]:
         print(f"  {sizes[name] / 1e6:6.0f} MB  {name}", flush=True)
+
+
+def _closure(name: str, found: dict[str, Distribution]) -> set[str]:
+    """A package and everything it requires, as far as it is installed."""
+    known, waiting = set(), [name]
+    while waiting:
+        name = waiting.pop()
+        if name in found and name not in known:
+            known.add(name)
+            needs = [n for n in found[name].requires or [] if "extra ==" not in n]
+            waiting += [_key(re.split(r"[^\w.-]", n, maxsplit=1)[0]) for n in needs]
+    return known
+
+
+def _key(name: str) -> str:
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def _size(distribution: Distribution, packages: Path) -> int:
+    paths = [packages / file for file in distribution.files or []]
+    return sum(path.stat().st_size for path in paths if path.is_file())
 
 
 if __name__ == "__main__":

@@ -30,6 +30,8 @@ def main() -> None:
         labels = np.array([int(row.split(",")[1]) for row in rows]).reshape(3, 60)
         assert (labels == labels[:, :1]).all(), "three plain groups were not found"
         assert len(set(labels[:, 0].tolist())) == 3
+        _unbend("export", run, "--format", "csv", "-o", folder / "again.csv")
+        assert (folder / "again.csv").read_text() == (run / "labels.csv").read_text()
         model = unbend.load(run / "model")
         assert (model.predict(X) == labels.ravel()).all()
         _folder_of_images(folder)
@@ -43,7 +45,8 @@ def _folder_of_images(folder: Path) -> None:
     for i in range(60):
         pixels = np.clip(np.eye(3)[i % 3] * 180 + rng.normal(40, 10, (16, 16, 3)), 0, 255)
         Image.fromarray(pixels.astype(np.uint8)).save(folder / "images" / f"{i}.png")
-    _unbend("cluster", folder / "images", "-k", 3, "--encoder", "none", "-o", folder / "i", "-q")
+    small = ["--encoder", "none", "--image-size", 16]
+    _unbend("cluster", folder / "images", "-k", 3, *small, "-o", folder / "i", "-q")
     assert (folder / "i" / "labels.csv").is_file()
 
 

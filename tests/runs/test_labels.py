@@ -7,7 +7,17 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from unbend.runs import LabelRows, labels_file, needs_mark, npy_file, read_labels, write_csv
+from unbend.disk import need_arrow
+from unbend.runs import (
+    LabelRows,
+    labels_file,
+    labels_files,
+    needs_mark,
+    npy_file,
+    read_labels,
+    write_csv,
+)
+from unbend.tables import open_table
 
 NAMES = ["a,b.png", 'quo"te.png', "new\nline.png", "日本/é.png", "=1+1", "-2", "plain", "@x"]
 
@@ -166,3 +176,32 @@ def test_labels_are_read_without_threads(tmp_path, monkeypatch):
 
     monkeypatch.setattr(pq.ParquetFile, "read", checked)
     assert read_labels(path).samples == NAMES
+
+
+def test_without_pyarrow_labels_are_written_and_read_as_csv_alone(tmp_path, monkeypatch):
+    monkeypatch.setattr("unbend.disk.arrow.find_spec", lambda name: None)
+    with labels_files(tmp_path, "labels", mark=True) as write:
+        write(rows(NAMES))
+    assert [p.name for p in tmp_path.iterdir()] == ["labels.csv"]
+    found = read_labels(tmp_path / "labels.parquet")
+    assert found.samples == NAMES
+    assert found.labels.tolist() == list(range(8))
+    np.testing.assert_allclose(found.outlier_score, np.linspace(0.9, 0.1, 8), atol=5e-7)
+    for attempt in (
+        lambda: labels_file(tmp_path / "l.parquet").__enter__(),
+        lambda: need_arrow("this"),
+        lambda: open_table(tmp_path / "labels.csv"),
+        lambda: read_labels(tmp_path / "other.parquet"),
+    ):
+        (tmp_path / "other.parquet").touch()
+        with pytest.raises(ImportError, match=r"needs pip install 'unbend\[tables\]'"):
+            attempt()
+
+
+def test_with_pyarrow_both_files_are_written_and_the_exact_one_is_read(tmp_path):
+    with labels_files(tmp_path, "labels", mark=False) as write:
+        write(rows(NAMES))
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["labels.csv", "labels.parquet"]
+    np.testing.assert_array_equal(
+        read_labels(tmp_path / "labels.parquet").probability, np.linspace(0.1, 0.9, 8)
+    )

@@ -100,5 +100,6 @@ def test_what_is_missing_or_too_much_in_an_archive_is_named(archives):
 
 
 def test_the_lowest_versions_are_pinned_without_the_extras(archives):
-    pins = [pin.replace(" ", "").replace('"', "'") for pin in lowest(archives[0])]
+    pins = [pin.replace(" ", "").replace('"', "'") for pin in lowest(archives[0], [])]
     assert pins == ["torch==2.4", "tomli==2.0;python_version<'3.11'"]
+    assert lowest(archives[0], ["torch==2.13.0"]) == lowest(archives[0], [])[1:]

@@ -1,5 +1,6 @@
 """Everything about files: atomic writes, hashes, the cache, locks, and default directories."""
 
+from unbend.disk.arrow import has_arrow, need_arrow
 from unbend.disk.cache import Cache
 from unbend.disk.files import atomic_directory, atomic_open, atomic_write, to_json
 from unbend.disk.hashes import (
@@ -24,6 +25,7 @@ __all__ = [
     "default_cache_dir",
     "default_data_dir",
     "forget_pages",
+    "has_arrow",
     "hash_array",
     "hash_bytes",
     "hash_file",
@@ -31,5 +33,6 @@ __all__ = [
     "hash_samples",
     "hash_values",
     "locked",
+    "need_arrow",
     "to_json",
 ]

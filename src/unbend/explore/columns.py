@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from unbend.disk import need_arrow
 from unbend.report.palette import colours
 
 __all__ = ["MOST_CATEGORIES", "Column", "as_column", "read_table"]
@@ -64,6 +65,7 @@ def _number_column(name: str, values: NDArray[np.float64]) -> Column:
 
 def read_table(path: Path, n: int) -> dict[str, Any]:
     """The columns of a ``.csv`` or ``.parquet`` file with ``n`` rows, by name."""
+    need_arrow("--columns")
     import pyarrow as pa
     import pyarrow.csv
     import pyarrow.parquet as pq

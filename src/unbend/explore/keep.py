@@ -13,7 +13,7 @@ from unbend.explore.curation import Curation
 from unbend.explore.journal import read_curation
 from unbend.explore.looking import few
 from unbend.report import Facts
-from unbend.runs import LabelRows, labels_file, needs_mark, read_labels
+from unbend.runs import LabelRows, labels_files, needs_mark, read_labels
 
 __all__ = ["CURATED", "CuratedModel", "curated_labels", "curated_rows", "write_curated"]
 
@@ -41,17 +41,15 @@ def curated_rows(rows: LabelRows, curation: Curation) -> LabelRows:
 
 
 def write_curated(run: str | Path, facts: Facts, curation: Curation) -> list[Path]:
-    """Write ``curated.csv`` and ``curated.parquet`` into the run."""
+    """Write ``curated.csv`` and, where pyarrow is installed, ``curated.parquet`` into the run."""
     n = len(facts.labels)
     p = np.ones(n) if facts.probability is None else facts.probability
     s = np.zeros(n) if facts.outlier_score is None else facts.outlier_score
     rows = curated_rows(LabelRows(facts.names, facts.labels, p, s), curation)
     mark = needs_mark(facts.names) or needs_mark(set(rows.names or ()))
-    paths = [Path(run) / name for name in CURATED]
-    for path in paths:
-        with labels_file(path, mark=mark) as write:
-            write(rows)
-    return paths
+    with labels_files(Path(run), "curated", mark=mark) as write:
+        write(rows)
+    return [path for name in CURATED if (path := Path(run) / name).is_file()]
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from unbend.disk import atomic_write, to_json
 from unbend.explore.serve import explore
 from unbend.report import facts_of_model
-from unbend.runs import MANIFEST_FORMAT, LabelRows, labels_file, npy_file
+from unbend.runs import MANIFEST_FORMAT, LabelRows, labels_files, needs_mark, npy_file
 
 if TYPE_CHECKING:
     from unbend.estimator import MLC
@@ -47,9 +47,8 @@ def write_model_run(
     assert facts.features is not None
     run.mkdir(parents=True, exist_ok=True)
     rows = LabelRows(facts.names, facts.labels, facts.probability, facts.outlier_score)
-    for name in ("labels.csv", "labels.parquet"):
-        with labels_file(run / name) as write:
-            write(rows)
+    with labels_files(run, "labels", mark=needs_mark(facts.names)) as write:
+        write(rows)
     with npy_file(run / "features.npy", facts.features.shape) as put:
         put(facts.features)
     if facts.thumbnails is not None:

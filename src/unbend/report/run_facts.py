@@ -14,8 +14,8 @@ from unbend.config import Config
 from unbend.labels import LabelModel
 from unbend.report.facts import Facts, calibration_of, without_noise
 from unbend.report.truth import truth_from_metrics
-from unbend.runs import LabelRows, read_json, read_labels, read_model
-from unbend.runs.labels import check_clusters, needs_quote
+from unbend.runs import read_json, read_labels, read_model
+from unbend.runs.labels import unquoted
 from unbend.samples import NeighborChoice
 
 __all__ = ["facts_of_run"]
@@ -34,7 +34,7 @@ def facts_of_run(path: str | Path, **given: Any) -> Facts:
     path = Path(path)
     if not path.is_dir():
         raise ValueError(f"no run directory {str(path)!r}; name what `unbend cluster -o` wrote")
-    rows = _labels(path)
+    rows = read_labels(path / "labels.parquet")
     fields: dict[str, Any] = {
         "labels": rows.labels,
         "names": rows.samples,
@@ -53,29 +53,6 @@ def facts_of_run(path: str | Path, **given: Any) -> Facts:
     about = _about(path, manifest, metrics, config, fields["thumbnails"] is not None)
     about |= given.pop("about", {})
     return Facts(**without_noise({**fields, "about": about, **given}))
-
-
-def _labels(path: Path) -> LabelRows:
-    if (path / "labels.parquet").is_file() or not (path / "labels.csv").is_file():
-        return read_labels(path / "labels.parquet")
-    with (path / "labels.csv").open(encoding="utf-8-sig", newline="") as file:
-        rows = list(csv.DictReader(file))
-    try:
-        labels = np.array([int(row["cluster"]) for row in rows], dtype=np.int64)
-        check_clusters(labels)
-        return LabelRows(
-            [_name(row["sample"]) for row in rows],
-            labels,
-            np.array([float(row["probability"]) for row in rows]),
-            np.array([float(row["outlier_score"]) for row in rows]),
-        )
-    except (KeyError, TypeError, ValueError, OverflowError) as error:
-        raise ValueError(f"{str(path / 'labels.csv')!r} is damaged: {error}") from error
-
-
-def _name(text: str) -> str:
-    """Undo the quote that protects names such as =1+1 from spreadsheets."""
-    return text[1:] if text.startswith("'") and needs_quote(text[1:]) else text
 
 
 def _array(path: Path, kind: str) -> NDArray[Any] | None:
@@ -112,7 +89,7 @@ def _broken(path: Path) -> list[tuple[str, str]]:
         return []
     with path.open(encoding="utf-8-sig", newline="") as file:
         rows = list(csv.reader(file))[1:]
-    return [(_name(row[0]), row[1] if len(row) > 1 else "") for row in rows if row]
+    return [(unquoted(row[0]), row[1] if len(row) > 1 else "") for row in rows if row]
 
 
 def _model(path: Path) -> dict[str, Any]:

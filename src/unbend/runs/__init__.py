@@ -2,7 +2,14 @@
 
 from unbend.runs.arrays import npy_file
 from unbend.runs.directory import RunDirectory, run_lock
-from unbend.runs.labels import LabelRows, labels_file, needs_mark, read_labels, write_csv
+from unbend.runs.labels import (
+    LabelRows,
+    labels_file,
+    labels_files,
+    needs_mark,
+    read_labels,
+    write_csv,
+)
 from unbend.runs.manifest import (
     JOURNAL,
     MANIFEST_FORMAT,
@@ -24,6 +31,7 @@ __all__ = [
     "check_files",
     "check_run",
     "labels_file",
+    "labels_files",
     "needs_mark",
     "npy_file",
     "read_json",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
@@ -13,15 +13,16 @@ from typing import IO, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from unbend.disk.files import atomic_open
+from unbend.disk import atomic_open, has_arrow, need_arrow
 
 __all__ = [
     "LabelRows",
-    "check_clusters",
     "labels_file",
+    "labels_files",
     "needs_mark",
     "needs_quote",
     "read_labels",
+    "unquoted",
     "write_csv",
 ]
 
@@ -91,10 +92,26 @@ def labels_file(path: str | Path, *, mark: bool = False) -> Iterator[Write]:
         with atomic_open(path) as file:
             yield _csv_writer(file, mark)
     elif path.suffix == ".parquet":
+        need_arrow(f"writing {str(path)!r}")
         with atomic_open(path) as file, _parquet_writer(file) as write:
             yield write
     else:
         raise ValueError(f"labels are written as .csv or .parquet, got {str(path)!r}; rename it")
+
+
+@contextmanager
+def labels_files(folder: Path, name: str, *, mark: bool) -> Iterator[Write]:
+    """Write labels as ``name.csv`` and, where pyarrow is installed, also as ``name.parquet``."""
+    with ExitStack() as stack:
+        writers = [stack.enter_context(labels_file(folder / f"{name}.csv", mark=mark))]
+        if has_arrow():
+            writers.append(stack.enter_context(labels_file(folder / f"{name}.parquet")))
+
+        def write(rows: LabelRows) -> None:
+            for writer in writers:
+                writer(rows)
+
+        yield write
 
 
 def needs_mark(samples: Iterable[str]) -> bool:
@@ -170,13 +187,19 @@ def write_csv(path: str | Path, header: Sequence[str], rows: Iterable[Iterable[A
 
 
 def read_labels(path: str | Path) -> LabelRows:
-    """Read ``labels.parquet``; names and numbers are restored exactly."""
+    """Read ``labels.parquet``; names and numbers are restored exactly.
+
+    Without the file or without pyarrow, ``labels.csv`` beside it is read: numbers of six digits.
+    """
+    path = Path(path)
+    if path.with_suffix(".csv").is_file() and not (path.is_file() and has_arrow()):
+        return _read_csv(path.with_suffix(".csv"))
+    if not path.is_file():
+        raise ValueError(f"{str(path)!r} is missing; cluster again, or name a finished run")
+    need_arrow(f"reading {str(path)!r}")
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    path = Path(path)
-    if not path.is_file():
-        raise ValueError(f"{str(path)!r} is missing; cluster again, or name a finished run")
     try:
         # No threads: if none can be started, the file would seem damaged.
         file = pq.ParquetFile(path, pre_buffer=False)
@@ -190,7 +213,7 @@ def read_labels(path: str | Path) -> LabelRows:
             probability.cast(pa.float64()).to_numpy(),
             outlier.cast(pa.float64()).to_numpy(),
         )
-        check_clusters(rows.labels)
+        _check_clusters(rows.labels)
         return rows
     except (pa.ArrowException, ValueError, OSError) as error:
         raise ValueError(
@@ -198,7 +221,28 @@ def read_labels(path: str | Path) -> LabelRows:
         ) from error
 
 
-def check_clusters(labels: NDArray[np.int64]) -> None:
+def _read_csv(path: Path) -> LabelRows:
+    with path.open(encoding="utf-8-sig", newline="") as file:
+        rows = list(csv.DictReader(file))
+    try:
+        labels = np.array([int(row["cluster"]) for row in rows], dtype=np.int64)
+        _check_clusters(labels)
+        return LabelRows(
+            [unquoted(row["sample"]) for row in rows],
+            labels,
+            np.array([float(row["probability"]) for row in rows]),
+            np.array([float(row["outlier_score"]) for row in rows]),
+        )
+    except (KeyError, TypeError, ValueError, OverflowError) as error:
+        raise ValueError(f"{str(path)!r} is damaged: {error}") from error
+
+
+def unquoted(text: str) -> str:
+    """Undo the quote that protects names such as =1+1 from spreadsheets."""
+    return text[1:] if text.startswith("'") and needs_quote(text[1:]) else text
+
+
+def _check_clusters(labels: NDArray[np.int64]) -> None:
     """Raise a ValueError for a cluster number below -1 or not below the number of samples.
 
     -1 is the label of outliers.

