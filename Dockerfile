@@ -12,10 +12,12 @@ ENV PIP_EXTRA_INDEX_URL=https://download.pytorch.org/whl/cpu \
 WORKDIR /src
 COPY pyproject.toml README.md LICENSE ./
 COPY src ./src
+# The ranges of pyproject.toml hold; exact pins would age with the image.
+# hadolint ignore=DL3013
 RUN pip install ".[encoder,plot,tables]" && rm -rf /src \
-    && useradd --create-home unbend && mkdir /cache /work && chown unbend /cache /work
+    && useradd --create-home --uid 1000 unbend && mkdir /cache /work && chown unbend /cache /work
 
-USER unbend
+USER 1000
 WORKDIR /work
 VOLUME ["/cache"]
 ENTRYPOINT ["unbend"]

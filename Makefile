@@ -129,8 +129,11 @@ bench-throughput: $(STAMP)  ## what one core does in a second, and 10^9 samples 
 soak: $(STAMP)  ## 500 fits of varied shapes in one process: nothing may grow
 	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.soak
 
-.PHONY: dist install-test examples
-dist: $(STAMP)  ## wheel and source distribution in dist/, checked
+.PHONY: lint-release dist install-test examples
+lint-release: $(STAMP)  ## Dockerfile, workflow, issue templates, citation
+	$(BIN)/python -m tools.lint_release
+
+dist: lint-release  ## wheel and source distribution in dist/, checked
 	$(BIN)/python -m tools.build_dist
 
 install-test: dist  ## the wheel in empty environments, newest and lowest versions (minutes)

@@ -5,10 +5,12 @@ import tarfile
 import zipfile
 from pathlib import Path
 
+import jinja2
 import pytest
 import yaml
 from tools.build_dist import check_source, check_wheel
 from tools.install_dist import lowest
+from tools.lint_release import SCHEMAS, check_schema, lint_dockerfile
 
 import unbend
 
@@ -35,6 +37,36 @@ def test_the_conda_recipe_needs_what_the_package_needs():
     assert found.pop("python") == re.search(r'requires-python = ">=(.*)"', PROJECT)[1]
     found["torch"] = found.pop("pytorch")
     assert found == dependencies()
+
+
+def test_the_conda_recipe_renders_to_the_metadata_of_the_package():
+    recipe = (ROOT / "conda.recipe/meta.yaml").read_text(encoding="utf-8")
+
+    def load_file_regex(load_file, regex_pattern, from_recipe_dir):
+        assert from_recipe_dir
+        return re.search(regex_pattern, (ROOT / "conda.recipe" / load_file).read_text())
+
+    text = jinja2.Template(recipe, undefined=jinja2.StrictUndefined).render(
+        load_file_regex=load_file_regex, PYTHON="python"
+    )
+    tree = yaml.safe_load(text)
+    assert tree["package"] == {"name": "unbend", "version": unbend.__version__}
+    assert tree["build"]["entry_points"] == ["unbend = unbend.cli:main"]
+    assert 'unbend = "unbend.cli:main"' in PROJECT
+    assert tree["requirements"]["host"][2] == "hatchling >=1.26"
+    assert 'requires = ["hatchling>=1.26"]' in PROJECT
+    assert f'license = "{tree["about"]["license"]}"' in PROJECT
+    assert (ROOT / tree["about"]["license_file"]).is_file()
+
+
+def test_the_linters_find_nothing_here_and_something_elsewhere(tmp_path):
+    assert lint_dockerfile(ROOT / "Dockerfile") == []
+    (tmp_path / "Dockerfile").write_text("FROM python\n")
+    assert "DL3006" in lint_dockerfile(tmp_path / "Dockerfile")[0]
+    for schema, paths in SCHEMAS.items():
+        assert check_schema(schema, paths) == []
+    (tmp_path / "ci.yml").write_text("on: push\njobs:\n  a:\n    runs-onn: x\n")
+    assert "runs-onn" in "".join(check_schema("github-workflows", [tmp_path / "ci.yml"]))
 
 
 def test_the_workflow_calls_what_exists():
