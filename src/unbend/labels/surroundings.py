@@ -101,10 +101,11 @@ class Surroundings:
             references=torch.cat([self.references, placed]),
             groups=torch.cat([self.groups, groups]),
         )
-        more = replace(more, reach=more.nearest(more.references)[0].mean(1))
+        distance, index = more.nearest(more.references)
+        more = replace(more, reach=distance.mean(1))
         if self.quantiles:
             return more
-        scores = np.sort(more._score(more.references))
+        scores = np.sort(more._loneliness(distance, index))
         ranks = {q: min(len(scores), math.ceil((len(scores) + 1) * q)) for q in OUTLIER_QUANTILES}
         return replace(more, quantiles={q: float(scores[r - 1]) for q, r in ranks.items()})
 
@@ -147,11 +148,11 @@ class Surroundings:
         """How lonely samples are, in (0, 1); 1/2 is usual."""
         found = np.empty(len(samples))
         for rows in row_blocks(len(samples), max(self.references.shape)):
-            found[rows] = self._score(self.place(samples[rows]))
+            found[rows] = self._loneliness(*self.nearest(self.place(samples[rows])))
         return found
 
-    def _score(self, placed: Tensor) -> NDArray[np.float64]:
-        distance, index = self.nearest(placed)
+    def _loneliness(self, distance: Tensor, index: Tensor) -> NDArray[np.float64]:
+        """Distances to the nearest references, beside what is usual there."""
         floor = 1e-3 * float(self.reach.median()) + 1e-9
         ratio = (distance.mean(1) + floor) / (self.reach[index].mean(1) + floor)
         return (ratio / (1 + ratio)).double().numpy()
