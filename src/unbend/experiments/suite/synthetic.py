@@ -153,7 +153,8 @@ def _balls(
     across = np.exp(-((grid - x[..., None]) ** 2) / (2 * width[:, None] ** 2))
     down = np.exp(-((grid - y[:, None]) ** 2) / (2 * width[:, None] ** 2))
     shown = light[..., None, None] * down[:, :, None] * across[:, :, None, :]
-    return shown.max(axis=1).reshape(len(x), -1)
+    images: NDArray[np.float64] = shown.max(axis=1).reshape(len(x), -1)
+    return images
 
 
 def _smooth(rng: np.random.Generator, m: int, side: int, scale: float) -> NDArray[np.float64]:
