@@ -84,6 +84,7 @@ def summarise(
         ``reliability``
             See :func:`reliability`, or None without true labels.
         ``broken, n_broken, warnings``
+            Up to 200 skipped files with the reason, the number of all, and the warnings of the run.
         ``thumbnails``
             uint8 (m, h, w, 3) or None; ``n_thumbnails`` of all samples had one.
     """
