@@ -90,8 +90,20 @@ def test_lengths_tell_groups_apart_that_share_a_direction():
     assert judge.score(y, 3) > judge.score(by_side, 3)
 
 
-def test_a_worthless_labelling_has_a_finite_score():
-    X = torch.ones(6, 3)
+@pytest.mark.parametrize("width", [3, 20])
+def test_a_worthless_labelling_has_a_finite_score(width):
+    X = torch.ones(6, width)
     score = Judge(torch.nn.functional.normalize(X, dim=1), X).score(torch.zeros(6).long(), 1)
     assert 0 <= score < 1e-3
     assert math.isfinite(score)
+
+
+def test_few_wide_rows_have_principal_components():
+    """More columns than rows, most of them the same: the Gram matrix is singular."""
+    generator = torch.Generator().manual_seed(0)
+    X = torch.rand(24, 1, generator=generator) * torch.ones(24, 1280)
+    X[:, :30] += 1e-3 * torch.rand(24, 30, generator=generator)
+    y = torch.arange(24) % 2
+    Z = torch.nn.functional.normalize(X, dim=1)[:, :16]
+    for metric in ("euclidean", "cosine", "standardized", "ridge:0.001"):
+        assert math.isfinite(Judge(Z, X, metric).score(y, 2))

@@ -33,7 +33,7 @@ from torch import Tensor
 from unbend.functional import coding_rate
 from unbend.labels.subspaces import coding_rates, second_moments
 from unbend.samples.graph import links
-from unbend.samples.neighbors import place
+from unbend.samples.neighbors import place, principal_directions
 
 __all__ = ["Judge"]
 
@@ -81,7 +81,7 @@ class Judge:
         self._X = None
         if samples is not None:
             rows = samples.detach()[self.rows.to(samples.device)].cpu()
-            self._X = _principal(place(rows, metric).float(), Z.shape[1])
+            self._X = _principal(place(rows, metric), Z.shape[1])
         self._links = None if neighbors is None else links(neighbors).nonzero()
 
     @property
@@ -138,7 +138,7 @@ def _principal(X: Tensor, d: int) -> Tensor:
 
     Rows keep their lengths: in tables, lengths tell groups apart that share a direction.
     """
-    X = X - X.mean(0)
-    _, vectors = torch.linalg.eigh(X.T @ X)
-    X = X @ vectors[:, -min(d, X.shape[1]) :]
-    return X / X.square().sum(1).mean().sqrt().clamp_min(torch.finfo(X.dtype).tiny)
+    X = (X - X.mean(0)).double()  # in float32 the eigenvectors of few wide rows may not converge
+    vectors = principal_directions(X)[1]
+    X = X @ vectors[:, -d:]
+    return (X / X.square().sum(1).mean().sqrt().clamp_min(torch.finfo(X.dtype).tiny)).float()

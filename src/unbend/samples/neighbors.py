@@ -13,7 +13,13 @@ from unbend.progress import Progress, Tick, silent
 from unbend.samples.approximate import approximate_neighbors, has_faiss
 from unbend.threads import threads_for, use_threads
 
-__all__ = ["nearest_neighbors", "neighbors_by", "place", "whitening_basis"]
+__all__ = [
+    "nearest_neighbors",
+    "neighbors_by",
+    "place",
+    "principal_directions",
+    "whitening_basis",
+]
 
 _BASIS_ROWS = 20_000  # enough to measure a covariance
 _EXACT_UP_TO = 50_000  # rows; a search of twice as many takes four times as long
@@ -165,19 +171,22 @@ def _whitening(X: Tensor) -> Callable[[float], Tensor]:
     largest entries per row are the self-expressive neighbours. Nothing of size n × n is stored
     when n > p.
     """
-    values, vectors = _principal(X)
+    values, vectors = principal_directions(X)
     rows = X @ vectors
     return lambda weight: rows * (values + weight * len(X)).rsqrt()
 
 
-def _principal(X: Tensor) -> tuple[Tensor, Tensor]:
-    """Eigenvalues (r,) and eigenvectors (p, r) of XᵀX, from the smaller Gram matrix."""
+def principal_directions(X: Tensor) -> tuple[Tensor, Tensor]:
+    """Eigenvalues (r,), rising, and eigenvectors (p, r) of XᵀX, from the smaller Gram matrix."""
     n, p = X.shape
     values, vectors = torch.linalg.eigh(X.T @ X if p <= n else X @ X.T)
     values = values.clamp_min(0)
     if p > n:
         kept = values > 1e-9 * values.max()
-        values, vectors = values[kept], X.T @ vectors[:, kept] / values[kept].sqrt()
+        kept[-1] = True  # one direction at least, also of equal rows
+        values = values[kept]
+        lengths = values.clamp_min(torch.finfo(X.dtype).tiny).sqrt()
+        vectors = X.T @ vectors[:, kept] / lengths
     return values, vectors
 
 
@@ -198,7 +207,7 @@ def whitening_basis(X: Tensor, metric: str) -> Tensor:
     X = X.detach().flatten(1)
     some = torch.randperm(len(X), generator=torch.Generator().manual_seed(0))[:_BASIS_ROWS]
     X = normalize((X - X.mean(0))[some.to(X.device)].cpu().double(), dim=1)
-    values, vectors = _principal(X)
+    values, vectors = principal_directions(X)
     shares = values / (values + float(metric.removeprefix(RIDGE)) * len(X))
     kept = shares > 1e-3 * shares.max()
     basis = vectors[:, kept] * (shares[kept] / values[kept]).sqrt()
