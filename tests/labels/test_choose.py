@@ -15,7 +15,9 @@ from tests.generators.subspaces import union_of_subspaces
 
 from unbend.exceptions import UnbendWarning
 from unbend.labels import ModelSelection, Space, choose_n_clusters, label_codes
-from unbend.labels.choose import _Look, _Table, decide
+from unbend.labels.choose import _graph_gaps, _Look, _Table, decide
+from unbend.samples import nearest_neighbors
+from unbend.samples.graph import graph_spectrum
 
 
 def table(gap: list[float], stability: dict[int, float]) -> ModelSelection:
@@ -48,6 +50,47 @@ def test_an_unstable_gap_does_not_count() -> None:
     assert found.chosen == 3
 
 
+def test_evidence_scattered_around_a_number_supports_it() -> None:
+    """Twenty-nine and thirty-one speak for thirty; a lone equal gap far away does not beat them."""
+    gaps = np.full(44, 0.02)
+    gaps[[27, 28, 29]] = [0.2, 0.18, 0.2]
+    gaps[38] = 0.21  # after 40
+    found = table(gaps.tolist(), {29: 1.0, 30: 1.0, 31: 1.0, 40: 1.0})
+    assert found.chosen == 30
+    assert found.interval == (29, 40)
+    assert found.candidates[0]["k"] == 30
+
+
+def test_small_numbers_do_not_blur() -> None:
+    found = table([0.1, 0.3, 0.29, 0.1, 0.29], {3: 1.0, 4: 1.0, 6: 1.0})
+    strength = dict(zip(found.k, found.strength, strict=True))
+    assert strength[3] == pytest.approx(0.3 * 0.3 * np.log(3), rel=1e-3)
+
+
+def test_the_interval_leaves_out_other_levels_of_detail() -> None:
+    """Two halves of ten groups: a candidate, but no end of the interval."""
+    found = table([0.6, *[0.1] * 6, 0.2, 0.3, 0.1, 0.1], {2: 1.0, 9: 1.0, 10: 1.0})
+    assert found.chosen == 10
+    assert found.interval == (9, 10)
+    assert 2 in [row["k"] for row in found.candidates]
+
+
+@pytest.mark.parametrize("stability", [0.8, 0.95, 1.0])
+def test_steady_is_steady(stability: float) -> None:
+    found = table([0.1, 0.9, 0.1, 0.1], {3: stability, 5: 1.0})
+    assert found.strength[1] == pytest.approx(0.9 * np.log(3) * 0.3, rel=1e-2)
+
+
+def test_an_accident_of_one_graph_is_averaged_away() -> None:
+    """The gaps of structureless rows: below what one graph alone shows."""
+    rows = torch.randn(800, 8, generator=torch.Generator().manual_seed(0))
+    one = graph_spectrum(nearest_neighbors(rows, 10), 41)
+    accident = ((one[1:-1] - one[2:]) / (1 - one[2:] + 1e-3)).max()
+    found = _graph_gaps(Space(rows), torch.arange(800), 40)
+    assert found.shape == (39,)
+    assert found.max() < accident
+
+
 def test_candidates_say_what_they_split_and_join() -> None:
     gaps = np.array([0.1, 0.8, 0.1, 0.1, 0.75])
     evidence = _Table(np.arange(2, 7), gaps, np.zeros(5), np.full(5, 0.2), gaps > 1)
@@ -58,7 +101,7 @@ def test_candidates_say_what_they_split_and_join() -> None:
     found = decide(evidence, looks)
     assert [row["k"] for row in found.candidates] == [6, 3]
     assert found.candidates[1]["text"].endswith("2 of its clusters hold several of the 6")
-    found = decide(evidence, {**looks, 6: _Look(five, 0.4, 0.4)})
+    found = decide(evidence, {**looks, 6: _Look(five, 0.2, 0.4)})
     assert [row["k"] for row in found.candidates] == [3, 6]
     assert found.candidates[1]["text"].endswith("splits 2 of the 3")
     assert found.candidates[0]["sizes"] == [0.3333] * 3

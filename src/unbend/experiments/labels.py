@@ -110,40 +110,8 @@ def _kept(kind: str, X: NDArray[Any], y: NDArray[Any], seed: int, work: Callable
 # ---------------------------------------------------------------------- the four parts
 
 
-def _merge(X: NDArray[Any], y: NDArray[np.int64], seed: int) -> dict[str, float]:
-    """ACC of 2k clusters cut to k, and of asking for k."""
-    k = len(np.unique(y))
-
-    def work() -> dict[str, float]:
-        asked = MLC(k, random_state=seed).fit(X)
-        model = MLC(2 * k, random_state=seed).fit(X)
-        parts = model._label_model.subspaces
-        old = cut_tree(merge_clusters(parts.moments, parts.counts, parts.eps_sq), k)
-        return {
-            "asked": clustering_accuracy(y, asked.labels_),
-            "old": clustering_accuracy(y, old[model.labels_]),
-            "new": clustering_accuracy(y, model.labels_at(k)),
-        }
-
-    found: dict[str, float] = _kept("merge", X, y, seed, work)
-    return found
-
-
-def _count(X: NDArray[Any], y: NDArray[np.int64], seed: int) -> dict[str, float]:
-    """The number of clusters that is found, and its interval."""
-
-    def work() -> dict[str, float]:
-        model = MLC(random_state=seed).fit(X)
-        assert model.model_selection_ is not None
-        low, high = model.model_selection_.interval
-        return {"k": model.n_clusters_, "low": low, "high": high}
-
-    found: dict[str, float] = _kept("count", X, y, seed, work)
-    return found
-
-
-def _confidence(X: NDArray[Any], y: NDArray[np.int64], seed: int) -> dict[str, float]:
-    """Calibration error against purity, without and with the temperature."""
+def _asked(X: NDArray[Any], y: NDArray[np.int64], seed: int) -> dict[str, float]:
+    """A fit with the true k: its ACC, and the calibration without and with the temperature."""
 
     def work() -> dict[str, float]:
         model = MLC(len(np.unique(y)), random_state=seed).fit(X)
@@ -151,9 +119,42 @@ def _confidence(X: NDArray[Any], y: NDArray[np.int64], seed: int) -> dict[str, f
         raw = cool(p, 1 / model._label_model.temperature)
         old, new = (reliability(y, q.argmax(1), q.max(1)) for q in (raw, p))
         both = {"old": old["ece"], "new": new["ece"], "purity": new["purity"]}
-        return {**both, "was": old["confidence"], "is": new["confidence"]}
+        means = {"was": old["confidence"], "is": new["confidence"]}
+        return {"asked": clustering_accuracy(y, model.labels_), **both, **means}
 
-    found: dict[str, float] = _kept("confidence", X, y, seed, work)
+    found: dict[str, float] = _kept("asked", X, y, seed, work)
+    return found
+
+
+def _merge(X: NDArray[Any], y: NDArray[np.int64], seed: int) -> dict[str, float]:
+    """ACC of 2k clusters cut to k, and of asking for k."""
+    k = len(np.unique(y))
+
+    def work() -> dict[str, float]:
+        model = MLC(2 * k, random_state=seed).fit(X)
+        parts = model._label_model.subspaces
+        old = cut_tree(merge_clusters(parts.moments, parts.counts, parts.eps_sq), k)
+        return {
+            "old": clustering_accuracy(y, old[model.labels_]),
+            "new": clustering_accuracy(y, model.labels_at(k)),
+        }
+
+    return {"asked": _asked(X, y, seed)["asked"], **_kept("merge", X, y, seed, work)}
+
+
+def _count(X: NDArray[Any], y: NDArray[np.int64], seed: int) -> dict[str, float]:
+    """The number of clusters that is found, and its interval.
+
+    It is decided before stage 2, which is therefore cut short.
+    """
+
+    def work() -> dict[str, float]:
+        model = MLC(random_state=seed, epochs=1).fit(X)
+        assert model.model_selection_ is not None
+        low, high = model.model_selection_.interval
+        return {"k": model.n_clusters_, "low": low, "high": high}
+
+    found: dict[str, float] = _kept("count", X, y, seed, work)
     return found
 
 
@@ -260,7 +261,7 @@ PARTS = {
         "count: n_clusters='auto', the number found by each seed; near is within 10 %",
     ),
     "confidence": Part(
-        _confidence, _confidence_cells, FIVE,
+        _asked, _confidence_cells, FIVE,
         "confidence: expected calibration error against purity, before without a temperature",
     ),
     "outliers": Part(

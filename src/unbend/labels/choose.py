@@ -25,15 +25,19 @@ from unbend.samples.graph import graph_spectrum
 __all__ = ["Space", "choose_n_clusters", "decide"]
 
 _GRAPH_ROWS = 3000  # a random sample for the graphs, the same for every seed
-_GAMMA_ROWS = 1000  # ... and for the membership, whose spectrum is computed for every η
+_GAMMA_ROWS = 700  # ... and for the membership, whose spectrum is computed for every η
 _NEIGHBORS = 10
+_DRAWS, _SHARE = 6, 0.7  # random parts of that sample; accidents of one graph are not in the others
 _MOST = 60  # candidates without `max_clusters`
-_ETAS = np.exp(np.linspace(np.log(0.04), np.log(0.5), 12))
+_ETAS = np.exp(np.linspace(np.log(0.04), np.log(0.5), 10))
 _SHARP = 0.9  # λ_k of Γ at the η that belongs to k
-_SHORT_LIST = 8  # numbers whose clusters are looked at
+_SHORT_LIST = 6  # numbers of each ranking whose clusters are looked at
+_NEAR = 0.06  # of k: so near, two numbers are about the same and support each other
+_STEADY = 0.8  # clusters whose halves agree to this count as steady
 # A gap this large in the graph of the first space means separate parts, which stage 1 has not made.
 _PARTS = 0.8
-_OPEN = 0.5  # of the greatest strength: such a number stays open
+_OPEN = 0.5  # of the greatest strength: such a number is a candidate
+_LEVEL = 2  # times more or fewer clusters than chosen: another level, not in the interval
 _WEAK = 0.08  # below this strength nothing speaks for any number
 _PART = 0.2  # of a cluster: where two clusters have more of it than this, it is split
 
@@ -63,21 +67,28 @@ def choose_n_clusters(
 
     gap
         :math:`(λ_k - λ_{k+1}) / (1 - λ_{k+1})` with the eigenvalues of the normalised 10-neighbour
-        graph, the mean over the spaces: the share of the links that a cut into one more part would
-        break and a cut into k does not. It is 1 for k separate parts.
+        graph: the share of the links that a cut into one more part would break and a cut into k
+        does not. It is 1 for k separate parts. It is the mean over the spaces and over six random
+        parts of the rows: a gap of one graph may be an accident, above all for large k.
     η
         at which the k-th eigenvalue of Γ is 0.9. η and k belong together: at one η for all k,
         Γ would have as many blocks as that η likes.
     drop
         of the next eigenvalue of that Γ, as a share.
 
-    The strength of k is (gap + drop) · ln k, because labels that say more count more: two halves
-    of a set of twelve groups are as clear as the twelve. The eight strongest are clustered, on the
-    sample and on its halves. Their strength is multiplied by the mean adjusted Rand index between
-    these clusters and by the share of the coding rate that they explain, ΔR / R. The strongest is
-    chosen. Those with at least half of its strength stay open. Where the graph of the first space,
-    the samples, falls into k separate parts (a gap of at least 0.8), that k is chosen outright:
-    stage 1 may split them further, but it did not make them.
+    The evidence for k is (gap + drop) · ln k, because labels that say more count more: two halves
+    of a set of twelve groups are as clear as the twelve. The strength of k is the same with gap
+    and drop averaged over numbers nearby, with weights of a normal distribution whose deviation is
+    6 % of k: whether the evidence falls on 29, 30 or 31 is often chance. The six k of greatest
+    evidence and of greatest strength are clustered, on the sample and on its halves. Both values
+    are multiplied by the share of the coding rate that the clusters explain, ΔR / R, and, where the
+    halves agree to less than 0.8 (adjusted Rand index), by that agreement over 0.8.
+
+    The strongest k is chosen. Those with at least half of the greatest evidence are candidates; the
+    interval spans those of them between half and twice the choice, because others are another
+    level of detail. Where the graph of the first space, the samples, falls into k separate parts (a
+    gap of at least 0.8), that k is chosen outright: stage 1 may split them further, but it did not
+    make them.
 
     Parameters
     ----------
@@ -122,11 +133,16 @@ def choose_n_clusters(
 
 
 def _graph_gaps(space: Space, pilot: Tensor, upper: int) -> NDArray[np.float64]:
-    """Relative gaps after k = 2 … upper of the neighbour graph."""
+    """Relative gaps after k = 2 … upper of the neighbour graph, the mean over random parts."""
     rows = space.rows.detach().flatten(1)[pilot.to(space.rows.device)].cpu()
-    values = graph_spectrum(nearest_neighbors(rows, _NEIGHBORS, metric=space.metric), upper + 1)
-    gaps: NDArray[np.float64] = (values[1:-1] - values[2:]) / (1 - values[2:] + 1e-3)
-    return gaps.clip(0, 1)
+    size = min(len(rows), max(int(_SHARE * len(rows)), 4 * upper))
+    generator, gaps = torch.Generator().manual_seed(1), []
+    for _ in range(_DRAWS):
+        part = rows[torch.randperm(len(rows), generator=generator)[:size].sort().values]
+        values = graph_spectrum(nearest_neighbors(part, _NEIGHBORS, metric=space.metric), upper + 1)
+        gaps.append(((values[1:-1] - values[2:]) / (1 - values[2:] + 1e-3)).clip(0, 1))
+    mean: NDArray[np.float64] = np.mean(gaps, axis=0)
+    return mean
 
 
 @dataclass(frozen=True)
@@ -174,21 +190,31 @@ class _Table:
     eta: NDArray[np.float64]
     parts: NDArray[np.bool_]  # whether the samples fall into k separate parts
 
-    def strength(self) -> NDArray[np.float64]:
+    def evidence(self) -> NDArray[np.float64]:
         """(gap + drop) · ln k."""
         found: NDArray[np.float64] = (self.gap + self.drop) * np.log(self.k)
         return found
+
+    def strength(self) -> NDArray[np.float64]:
+        """The evidence, with gap and drop averaged over numbers nearby."""
+        apart = (self.k - self.k[:, None]) / (_NEAR * self.k[:, None])
+        weights = np.exp(-np.square(apart) / 2)
+        found: NDArray[np.float64] = weights @ (self.gap + self.drop) / weights.sum(1)
+        return found * np.log(self.k)
 
     def certain(self) -> int | None:
         """The largest number of separate parts, if there are any."""
         return int(self.k[self.parts].max()) if self.parts.any() else None
 
     def short_list(self) -> list[int]:
-        """The strongest k, the strongest first; a certain k is among them."""
-        order = np.argsort(-self.strength(), kind="stable")
-        found = [int(self.k[i]) for i in order[:_SHORT_LIST]]
+        """The k with the greatest strength or evidence, and a certain k."""
+        found = {
+            int(self.k[i])
+            for values in (self.strength(), self.evidence())
+            for i in np.argsort(-values, kind="stable")[:_SHORT_LIST]
+        }
         certain = self.certain()
-        return found if certain is None or certain in found else [certain, *found]
+        return sorted(found if certain is None else found | {certain})
 
 
 class _Look(NamedTuple):
@@ -197,6 +223,10 @@ class _Look(NamedTuple):
     labels: NDArray[np.int64]
     stability: float
     explained: float
+
+    def weight(self) -> float:
+        """What the clusters are worth: the explained share, less if they are unsteady."""
+        return max(self.explained, 0.0) * min(max(self.stability, 0.0) / _STEADY, 1.0)
 
 
 def _look(C: Tensor, k: int, eta: float, absolute: bool, tol: float, eps_sq: float) -> _Look:
@@ -219,20 +249,22 @@ def _look(C: Tensor, k: int, eta: float, absolute: bool, tol: float, eps_sq: flo
 
 def decide(table: _Table, looked_at: dict[int, _Look]) -> ModelSelection:
     """Apply the rule of :func:`choose_n_clusters` to the table."""
-    evidence, first = table.strength(), int(table.k[0])
-    strength = {
-        k: float(evidence[k - first]) * max(look.stability, 0.0) * max(look.explained, 0.0)
-        for k, look in looked_at.items()
-    }
+    first = int(table.k[0])
+    strength, evidence = (
+        {k: float(values[k - first]) * look.weight() for k, look in looked_at.items()}
+        for values in (table.strength(), table.evidence())
+    )
     ranked = sorted(looked_at, key=lambda k: (-strength[k], k))
     certain = table.certain()
     if certain is not None:
         ranked = [certain, *(k for k in ranked if k != certain)]
     chosen, best = ranked[0], strength[ranked[0]]
-    is_open = [k for k in ranked if k == chosen or _OPEN * best <= strength[k]]
+    least = _OPEN * max(evidence.values())
+    is_open = [k for k in ranked if k == chosen or least <= evidence[k]]
     rows = [_describe(k, chosen, strength[k] / max(best, 1e-9), looked_at) for k in is_open[:3]]
     if certain is not None:
         rows[0]["text"] = f"{certain}: clear, the samples fall into {certain} separate parts"
+    same_level = [k for k in is_open if chosen <= _LEVEL * k and k <= _LEVEL * chosen]
     _warn(chosen, best, int(table.k[-1]))
     ks = table.k.tolist()
     return ModelSelection(
@@ -244,7 +276,7 @@ def decide(table: _Table, looked_at: dict[int, _Look]) -> ModelSelection:
         stability=[looked_at[k].stability if k in looked_at else None for k in ks],
         explained=[looked_at[k].explained if k in looked_at else None for k in ks],
         chosen=chosen,
-        interval=(min(is_open), max(is_open)),
+        interval=(min(same_level), max(same_level)),
         candidates=rows,
         reason=rows[0]["text"],
     )

@@ -14,10 +14,10 @@ from torch import Tensor
 __all__ = ["calibrate_temperature", "cool", "n_voters"]
 
 # Neighbours that vote, as a share of the mean size of a cluster. The nearest few agree with a
-# sample even where clusters mix, because stage 1 has tied them to it; half a cluster reaches into
-# others where none is wrong. Chosen on the development list, see docs/labels.md.
-_VOTERS = 0.3
-_HOTTEST = 30.0
+# sample even where clusters mix, because stage 1 has tied them to it; a third of a cluster reaches
+# into others where none is wrong. Chosen on the development list, see docs/labels.md.
+_VOTERS = 0.12
+_COLDEST, _HOTTEST = 0.2, 30.0
 _STEPS = 60
 
 
@@ -42,7 +42,7 @@ def cool(p: NDArray[np.float64], temperature: float) -> NDArray[np.float64]:
 
 
 def calibrate_temperature(p: NDArray[np.float64], votes: Tensor) -> float:
-    """The temperature, at least 1, at which probabilities predict the votes of neighbours best.
+    """The temperature at which probabilities predict the votes of neighbours best.
 
     Parameters
     ----------
@@ -53,8 +53,8 @@ def calibrate_temperature(p: NDArray[np.float64], votes: Tensor) -> float:
 
     Notes
     -----
-    Best in cross-entropy, whose mean is smallest where confidence equals agreement. A temperature
-    below 1 would claim more than Γ does; it is not considered.
+    Best in cross-entropy, whose mean is smallest where confidence equals agreement. It is between
+    0.2 and 30: below 1 where Γ is less certain than the neighbours, as after stage 1 alone.
 
     Examples
     --------
@@ -70,7 +70,7 @@ def calibrate_temperature(p: NDArray[np.float64], votes: Tensor) -> float:
         q = np.maximum(cool(p, temperature), 1e-12)
         return -float((share * np.log(q)).sum(axis=1).mean())
 
-    grid = np.exp(np.linspace(0, np.log(_HOTTEST), _STEPS + 1))
+    grid = np.exp(np.linspace(np.log(_COLDEST), np.log(_HOTTEST), _STEPS + 1))
     best = int(np.argmin([loss(t) for t in grid]))
     low, high = grid[max(0, best - 1)], grid[min(_STEPS, best + 1)]
     finer = np.append(np.linspace(low, high, 21), grid[best])

@@ -17,7 +17,7 @@ class ModelSelection:
     k : list of int
         Candidates.
     gap : list of float
-        Relative gap after the k-th eigenvalue of the neighbour graphs, from 0 to 1.
+        Relative gap after the k-th eigenvalue of the neighbour graphs, from 0 to 1, on average.
     drop : list of float
         Relative drop after the k-th eigenvalue of Γ at the η that belongs to k.
     eta : list of float
@@ -32,7 +32,8 @@ class ModelSelection:
     chosen : int
         The number of clusters.
     interval : (int, int)
-        Smallest and largest number of clusters that the evidence leaves open.
+        Smallest and largest number of clusters that the evidence leaves open, between half and
+        twice the chosen one.
     candidates : list of dict
         Up to three numbers, the chosen one first, each with ``k``, a sentence ``text``, its
         ``strength`` beside that of the chosen one, and the ``sizes`` of its clusters as shares.
