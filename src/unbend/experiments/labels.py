@@ -7,6 +7,7 @@ stopped.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -38,7 +39,8 @@ FIVE = ("digits", "cifar10-lite2-200", "surfaces-8", "subspaces-7", "subspaces-3
 UNIONS = (3, 4, 5, 7, 10, 12, 15, 20)
 COUNTED = (
     *(f"union of {k}" for k in UNIONS),
-    *("digits", "cifar10-lite2-200", "curves-10", "surfaces-8", "subspaces-30x9", "satellite"),
+    *("digits", "digits-images", "cifar10-lite2-200", "cifar10-lite2-60", "curves-10"),
+    *("surfaces-8", "subspaces-30x9", "faces-under-light", "satellite", "vowel"),
 )
 _COLUMNS = ("figure", "problem", "before", "now", "beside")
 
@@ -219,9 +221,12 @@ def _merge_cells(found: Sequence[dict[str, float]], y: NDArray[np.int64]) -> lis
 def _count_cells(found: Sequence[dict[str, float]], y: NDArray[np.int64]) -> list[str]:
     k = len(np.unique(y))
     chosen = ", ".join(f"{row['k']:.0f}" for row in found)
+    open_ = ", ".join(f"{row['low']:.0f} to {row['high']:.0f}" for row in found)
     inside = sum(row["low"] <= k <= row["high"] for row in found)
     near = sum(abs(row["k"] - k) <= 0.1 * k for row in found)
-    return ["not kept", chosen, f"true k {k}: near in {near}, in the interval in {inside}"]
+    same = max(Counter(row["k"] for row in found).values())
+    beside = f"true k {k}: near in {near}, in the interval in {inside}, the same in {same}"
+    return ["not kept", chosen, f"{beside}; open: {open_}"]
 
 
 def _confidence_cells(found: Sequence[dict[str, float]], y: NDArray[np.int64]) -> list[str]:
