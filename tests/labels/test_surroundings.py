@@ -1,4 +1,4 @@
-"""Loneliness, votes and temperature against slow and independent computations."""
+"""Isolation, votes and temperature against slow and independent computations."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_state_survives_json_and_damage_is_told() -> None:
 
 
 @pytest.mark.parametrize("rows", [torch.ones(5, 3), torch.ones(1, 3)])
-def test_copies_are_not_lonely(rows: torch.Tensor) -> None:
+def test_copies_are_not_isolated(rows: torch.Tensor) -> None:
     around = survey(rows, "euclidean")
     np.testing.assert_allclose(around.score(rows), 0.5)
 

@@ -40,7 +40,7 @@ class Pipeline(nn.Module):
         # As in `Network.encode`: vectors in float64, images in the network's own precision.
         self.network = network if self.is_image else network.double()
         self.labels = _Labels(model)
-        self.loneliness = _Loneliness(model)
+        self.isolation = _Isolation(model)
         # Where outliers are labelled, those above the threshold get -1.
         self.threshold = model.outlier_threshold_ if model.outliers == "label" else None
 
@@ -52,7 +52,7 @@ class Pipeline(nn.Module):
         _, C = self.network(x if self.is_image else x.double())
         probabilities = self.labels(C)
         label = probabilities.argmax(1)
-        score = self.loneliness(x.flatten(1))
+        score = self.isolation(x.flatten(1))
         if self.threshold is not None:
             label = torch.where(score > self.threshold, torch.full_like(label, -1), label)
         return probabilities.float(), label, score.float()
@@ -118,7 +118,7 @@ class _Labels(nn.Module):
         return (p.clamp_min(tiny).log() / self.temperature).softmax(1)
 
 
-class _Loneliness(nn.Module):
+class _Isolation(nn.Module):
     """:meth:`~unbend.labels.Surroundings.score` for a batch."""
 
     mean: Tensor

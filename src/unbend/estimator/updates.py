@@ -30,10 +30,10 @@ def update_model(model: FittedModel, samples: Tensor, min_size: int | None) -> U
     least = _least_size(model, min_size)
     C = model._network.encode(samples).C
     labels = model._probabilities(C, samples).argmax(axis=1)
-    lonely = model._surroundings.score(samples) > model.outlier_threshold_
-    rows = model._surroundings.place(samples[torch.from_numpy(lonely)])
+    isolated = model._surroundings.score(samples) > model.outlier_threshold_
+    rows = model._surroundings.place(samples[torch.from_numpy(isolated)])
     found = take_in(model._surroundings, rows, model._waiting, least, model.n_clusters_)
-    labels[lonely] = found.groups
+    labels[isolated] = found.groups
     new = [*range(model.n_clusters_, model.n_clusters_ + len(found.from_before))]
     model._surroundings, model._waiting = found.surroundings, found.waiting
     model.n_clusters_ += len(new)
@@ -41,7 +41,7 @@ def update_model(model: FittedModel, samples: Tensor, min_size: int | None) -> U
         {"cluster": q, "size": int((labels == q).sum()) + before, "had_waited": before}
         for q, before in zip(new, found.from_before, strict=True)
     ]
-    row = {"n": len(labels), "n_fitted": int((~lonely).sum()), "n_waiting": len(model._waiting)}
+    row = {"n": len(labels), "n_fitted": int((~isolated).sum()), "n_waiting": len(model._waiting)}
     model.updates_.append({**row, "new_clusters": clusters})
     return Update(labels, new, len(model._waiting))
 

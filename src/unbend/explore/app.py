@@ -195,7 +195,7 @@ def _number(tree: Any, name: str) -> int:
 
 
 def _no_constant(text: str) -> float:
-    raise ValueError(f"{text} is no JSON")
+    raise ValueError(f"{text} is not JSON")
 
 
 def _problem(status: int, text: str) -> Response:
@@ -203,6 +203,6 @@ def _problem(status: int, text: str) -> Response:
 
 
 async def _failed(request: Request, error: Exception) -> Response:
-    """Say nothing of the inside to whoever asked; the terminal gets all of it."""
+    """Hide internal details from the client; the terminal shows them all."""
     say("".join(traceback.format_exception(error)))
     return _problem(500, "the server made a mistake; its terminal says which")

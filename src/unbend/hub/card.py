@@ -26,7 +26,7 @@ def run_facts(run: str | Path) -> dict[str, Any]:
     )
     spec = config.get("input")
     return {
-        # The last part only: a card is public, and the rest of a path is nobody's business.
+        # The last part only: a card is public, and the rest of the path is private.
         "data": _last_part(spec) if isinstance(spec, str) else None,
         "scores": metrics.get("MLC", metrics.get("scores")),
         "chance": metrics.get("chance"),

@@ -1,4 +1,4 @@
-"""How lonely a sample is among those of the fit, measured where no training has been.
+"""How isolated a sample is among those of the fit, measured where no training has been.
 
 Training pulls the samples that it sees together, so a score in the features would be lower for
 them than for fresh samples of the same classes, and a threshold learned on them would be too low.
@@ -59,7 +59,7 @@ def survey(samples: Tensor, metric: str) -> Surroundings:
 
 @dataclass(frozen=True)
 class Surroundings:
-    r"""References of the fit, and the loneliness of samples among them.
+    r"""References of the fit, and the isolation of samples among them.
 
     The score of x is :math:`r / (1 + r)` with
 
@@ -105,7 +105,7 @@ class Surroundings:
         more = replace(more, reach=distance.mean(1))
         if self.quantiles:
             return more
-        scores = np.sort(more._loneliness(distance, index))
+        scores = np.sort(more._isolation(distance, index))
         ranks = {q: min(len(scores), math.ceil((len(scores) + 1) * q)) for q in OUTLIER_QUANTILES}
         return replace(more, quantiles={q: float(scores[r - 1]) for q, r in ranks.items()})
 
@@ -145,13 +145,13 @@ class Surroundings:
         )
 
     def score(self, samples: Tensor) -> NDArray[np.float64]:
-        """How lonely samples are, in (0, 1); 1/2 is usual."""
+        """How isolated samples are, in (0, 1); 1/2 is usual."""
         found = np.empty(len(samples))
         for rows in row_blocks(len(samples), max(self.references.shape)):
-            found[rows] = self._loneliness(*self.nearest(self.place(samples[rows])))
+            found[rows] = self._isolation(*self.nearest(self.place(samples[rows])))
         return found
 
-    def _loneliness(self, distance: Tensor, index: Tensor) -> NDArray[np.float64]:
+    def _isolation(self, distance: Tensor, index: Tensor) -> NDArray[np.float64]:
         """Distances to the nearest references, beside what is usual there."""
         floor = 1e-3 * float(self.reach.median()) + 1e-9
         ratio = (distance.mean(1) + floor) / (self.reach[index].mean(1) + floor)

@@ -14,7 +14,7 @@ from unbend.labels.surroundings import Surroundings
 __all__ = ["Waiting", "find_groups", "take_in"]
 
 _MOST = 4000  # samples that wait; the oldest are forgotten first
-_AT_ONCE = 5000  # the newest lonely samples, whose distances to each other are computed
+_AT_ONCE = 5000  # the newest isolated samples, whose distances to each other are computed
 # Rows of a new group are as near to some of their own as nine of ten references are to theirs.
 _TIGHT, _SOME = 0.9, 5
 
@@ -32,7 +32,7 @@ def find_groups(around: Surroundings, placed: Tensor, least: int) -> NDArray[np.
     """Dense groups of at least ``least`` rows, numbered by falling size; -1 elsewhere.
 
     By DBSCAN, at the distance that samples of the fit have from each other: scattered rows that
-    merely lie far from everything else are no group.
+    merely lie far from everything else do not form a group.
     """
     none = np.full(len(placed), -1)
     if len(placed) < least:
@@ -53,18 +53,18 @@ def find_groups(around: Surroundings, placed: Tensor, least: int) -> NDArray[np.
 
 
 def take_in(
-    around: Surroundings, lonely: Tensor, waiting: Tensor, least: int, first: int
+    around: Surroundings, isolated: Tensor, waiting: Tensor, least: int, first: int
 ) -> Waiting:
-    """Look for groups among lonely rows and those that waited; number them from ``first``.
+    """Look for groups among isolated rows and those that waited; number them from ``first``.
 
     Parameters
     ----------
     around : Surroundings
         Of the fit and of the updates so far.
-    lonely, waiting : Tensor of shape (m, p) and (w, p)
+    isolated, waiting : Tensor of shape (m, p) and (w, p)
         Placed rows: new ones that fit no cluster, and those of earlier updates.
     """
-    rows = torch.cat([waiting, lonely])
+    rows = torch.cat([waiting, isolated])
     groups = find_groups(around, rows, least)
     w, count = len(waiting), int(groups.max(initial=-1)) + 1
     numbers = np.where(groups >= 0, groups + first, -1)

@@ -28,7 +28,7 @@ def load_torchvision(name: str, *, resolution: int | None = None, **options: Any
         raise ValueError(f"torchvision has no model {name!r}: {error}") from error
     last = next((layer for layer in _CLASSIFIERS if hasattr(network, layer)), None)
     if last is None:
-        raise ValueError(f"torchvision's {name!r} is no classifier; take one such as resnet50")
+        raise ValueError(f"torchvision's {name!r} is not a classifier; take one such as resnet50")
     setattr(network, last, nn.Identity())
     recipe = weights.transforms()
     side, short = _first(recipe.crop_size), _first(recipe.resize_size)

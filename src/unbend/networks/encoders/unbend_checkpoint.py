@@ -234,7 +234,7 @@ def _json(path: Path) -> dict[str, Any]:
     except (ValueError, RecursionError) as error:
         raise ValueError(f"{str(path)!r} is damaged: {error}") from error
     if not isinstance(values, dict):
-        raise ValueError(f"{str(path)!r} is damaged: it is no object")
+        raise ValueError(f"{str(path)!r} is damaged: its JSON is not an object")
     return values
 
 
