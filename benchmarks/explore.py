@@ -4,6 +4,8 @@
 page can be used, frames per second while the map is dragged, and the time of one act from the
 click to "saved". The frames of an empty page, measured the same way, are the ceiling of the
 machine. The map itself is computed once per run, before the page opens, and timed by itself.
+Processor seconds of the page's main thread say what an idle machine would need, if others work on
+this one.
 """
 
 from __future__ import annotations
@@ -75,14 +77,19 @@ def measure(served: Served, browser: Any) -> dict[str, float]:
     """Open the page and use it."""
     page = browser.new_page(viewport={"width": 1280, "height": 860})
     page.set_default_timeout(300_000)
+    wire = page.context.new_cdp_session(page)
+    wire.send("Performance.enable", {"timeDomain": "threadTicks"})
     page.goto("about:blank")
     ceiling = page.evaluate(_IDLE, _SECONDS)
     page.goto(served.address)
     page.wait_for_selector("html[data-ready]")
     paint = page.evaluate("performance.getEntriesByName('first-contentful-paint')[0].startTime")
     ready = float(page.get_attribute("html", "data-ready"))
+    loading = _processor_seconds(wire)
     page.wait_for_timeout(1500)
+    before = _processor_seconds(wire)
     frames = page.evaluate(_DRAG, _SECONDS)
+    dragging = _processor_seconds(wire) - before
     start = time.perf_counter()
     page.keyboard.press("Escape")
     page.check("[data-mark='1']")
@@ -94,10 +101,18 @@ def measure(served: Served, browser: Any) -> dict[str, float]:
     return {
         "first paint (s)": paint / 1000,
         "usable (s)": ready / 1000,
+        "processor until then (s)": loading,
         "frames/s while dragged": frames,
+        "processor per frame (ms)": 1000 * dragging / (frames * _SECONDS),
         "frames/s of an empty page": ceiling,
         "merge by mouse (s)": act,
     }
+
+
+def _processor_seconds(wire: Any) -> float:
+    """What the page's main thread has used since its navigation."""
+    found = {m["name"]: m["value"] for m in wire.send("Performance.getMetrics")["metrics"]}
+    return float(found["TaskDuration"])
 
 
 def main(sizes: list[int]) -> None:

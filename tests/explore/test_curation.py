@@ -197,6 +197,7 @@ def test_a_line_that_was_cut_off_is_dropped(tmp_path):
         (lambda text: text.replace('"group": 0', '"group": 77', 1), "line 2.*no cluster 77"),
         (lambda text: "", "line 1"),
         (lambda text: "[1]\n" + text, "line 1"),
+        (lambda text: text.replace('"n_clusters": 3', '"n_clusters": 99'), "99 clusters"),
         (lambda text: text.replace('"format": 1', '"format": 9'), "update unbend"),
     ],
 )
@@ -220,6 +221,17 @@ def test_a_journal_of_other_labels_is_refused(tmp_path):
         read_curation(tmp_path / "elsewhere", labels)
 
 
+def test_new_clusters_keep_their_numbers_where_the_last_cluster_is_empty(tmp_path):
+    labels = np.repeat(np.arange(3), 4)
+    journal = Journal(tmp_path / "curation.jsonl", labels, n_clusters=5)
+    journal.record(Split(0, (np.array([0, 1]),)))
+    journal.record(Rename(5, "new"))
+    journal.close()
+    again = read_curation(tmp_path, labels)
+    assert again.labels().tolist() == journal.curation.labels().tolist()
+    assert again.name(5) == "new"
+
+
 def test_a_full_disk_changes_nothing(tmp_path, monkeypatch):
     path, labels = tmp_path / "curation.jsonl", np.repeat(np.arange(3), 4)
     journal = Journal(path, labels)
@@ -240,8 +252,8 @@ def test_a_full_disk_changes_nothing(tmp_path, monkeypatch):
     assert read_curation(tmp_path, labels).name(0) == "birds"
 
 
-def test_ten_thousand_acts_replay(tmp_path, capsys):
-    """100,000 samples; the time is printed, not asserted: tests often run on busy machines."""
+def test_ten_thousand_acts_replay(tmp_path):
+    """100,000 samples, in at most two seconds of the processor: others may use the machine too."""
     rng = np.random.default_rng(0)
     labels = rng.integers(50, size=100_000)
     path = tmp_path / "curation.jsonl"
@@ -257,11 +269,9 @@ def test_ten_thousand_acts_replay(tmp_path, capsys):
         for act in acts:
             file.write(json.dumps(act.to_dict()).encode() + b"\n")
     journal.close()
-    start = time.perf_counter()
+    start = time.process_time()
     curation = Journal(path, labels, read_only=True).curation
-    seconds = time.perf_counter() - start
-    with capsys.disabled():
-        print(f"\n10,000 acts on 100,000 samples replay in {seconds:.2f} s")
+    assert time.process_time() - start < 2
     assert curation.count == 10_000
     expected = labels.copy()
     done = []

@@ -9,13 +9,16 @@ import sys
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
-from PIL import Image
+from PIL import Image, ImageOps
+from sklearn.datasets import load_sample_image
 from tests.explore.conftest import write_run
 
 from unbend import MLC
 from unbend.explore import Curation, Journal, read_act, read_curation
 from unbend.explore.keep import CuratedModel
+from unbend.explore.material import _own_texts
 from unbend.explore.temporary import write_model_run
+from unbend.report import facts_of_run
 from unbend.workflows import export, predict, report
 
 
@@ -165,6 +168,23 @@ def test_pictures_come_from_the_files(photos, serve):
     assert set(words) <= {"cats", "dogs"}
 
 
+def test_noise_of_the_run_stays_and_can_be_moved(serve, run, digits, tmp_path):
+    """`unbend cluster --noise` labels some samples -1; they are a group like any other noise."""
+    _, _, labels, Z = digits
+    labels = np.where(np.arange(len(labels)) % 50 == 0, -1, labels)
+    run = write_run(tmp_path / "noisy", labels, Z)
+    _, ask = serve(run)
+    assert ask("run")["n"] == 600
+    assert ask("state")["noise"] == 12
+    ask("act", {"act": "move", "rows": [0, 50], "to": 3})
+    rows = read_csv(export(run, "csv", curated=True, out=tmp_path / "noisy.csv"))
+    expected = labels.copy()
+    expected[[0, 50]] = 3
+    assert [int(r["cluster"]) for r in rows] == expected.tolist()
+    assert rows[0]["cluster_before"] == "-1"
+    assert rows[100]["name"] == "Noise"
+
+
 def test_the_report_shows_the_corrected_clusters(run, digits):
     _, _, labels, _ = digits
     correct(
@@ -180,6 +200,69 @@ def test_the_report_shows_the_corrected_clusters(run, digits):
     assert "&lt;b&gt;round&lt;/b&gt; ones" in text
     assert "<b>round</b>" not in text
     assert text.count("data-card=") == 10  # nine clusters and noise
+
+
+def test_names_come_from_dates_of_photographs(tmp_path, serve):
+    folder, labels = tmp_path / "holiday", np.repeat([0, 1], 6)
+    folder.mkdir()
+    names = [f"IMG_{i:04d}.jpg" for i in range(12)]
+    for i, name in enumerate(names):
+        exif = Image.Exif()
+        exif[0x0132] = f"2019:0{5 + labels[i]}:{i + 1:02d} 12:00:00"
+        Image.new("RGB", (16, 16), (20 * i, 0, 0)).save(folder / name, exif=exif)
+    run = write_run(
+        tmp_path / "run", labels, np.eye(2, dtype=np.float32)[labels], names=names, spec=str(folder)
+    )
+    (run / "manifest.json").write_text(json.dumps({"data": {"name": "photos", "kind": "images"}}))
+    _, ask = serve(run)
+    found = [ask(f"suggest?group={q}")["names"] for q in (0, 1)]
+    assert [[entry["name"] for entry in names] for names in found] == [["May 2019"], ["June 2019"]]
+
+
+def test_names_of_photographs_are_what_the_whole_network_says():
+    """The words of the classifier on our features against the package's own forward pass."""
+    library = pytest.importorskip("efficientnet_lite_pytorch")
+    import torch
+
+    from unbend.explore.classes import Classes
+    from unbend.explore.pictures import Pictures
+    from unbend.networks.encoders.lite import LITE, _weights, imagenet_words
+
+    side = LITE["lite0"]
+    photos = [Image.fromarray(load_sample_image(f"{name}.jpg")) for name in ("flower", "china")]
+    tiles = np.stack([ImageOps.fit(photo, (side, side)) for photo in photos])
+    classes = Classes("lite0", Pictures(lambda row, size: tiles[row], np.ones(2, bool)))
+    network = library.EfficientNet.from_name("efficientnet-lite0", image_size=side).eval()
+    network.load_state_dict(torch.load(_weights("lite0"), weights_only=True))
+    pixels = (torch.from_numpy(tiles).permute(0, 3, 1, 2).float() - 127) / 128
+    with torch.no_grad():
+        p = network(pixels).softmax(1)
+    words = imagenet_words()
+    for row in range(2):
+        best = [words[i] for i in p[row].argsort(descending=True)[:3] if p[row, i] >= 0.04]
+        assert best
+        assert classes.words(np.array([row])) == best
+    assert {"palace", "monastery"} & set(classes.words(np.array([1])))  # a Chinese palace
+
+
+def test_a_run_of_texts_shows_them(tmp_path, serve):
+    table, labels = tmp_path / "reviews.csv", np.repeat([0, 1], 10)
+    says = ("a cat that purrs", "a dog that barks")
+    texts = [f"{says[q]}, {i}" for i, q in enumerate(labels)]
+    table.write_text("body,stars\n" + "".join(f'"{text}",5\n' for text in texts))
+    run = write_run(
+        tmp_path / "run", labels, np.eye(2, dtype=np.float32)[labels],
+        names=[str(i) for i in range(20)], spec=str(table),
+    )  # fmt: skip
+    (run / "manifest.json").write_text(json.dumps({"data": {"name": "reviews", "kind": "texts"}}))
+    facts = facts_of_run(run)
+    assert _own_texts(run, facts, {"reading": {"text": "body", "id": None}}) == texts
+    passages = {"words": [[], []], "indices": [3], "passages": [texts[3]]}
+    (run / "passages.json").write_text(json.dumps(passages))
+    table.unlink()  # the passages of the run are left, and the names
+    _, ask = serve(run, read_only=True)
+    assert ask("run")["kind"] == "texts"
+    assert [s["text"] for s in ask("samples", {"rows": [3, 4]})] == [texts[3], "4"]
 
 
 def test_a_run_with_corrections_is_not_overwritten(run, digits):

@@ -5,6 +5,7 @@ import csv
 import numpy as np
 import pytest
 from tests.browser import PHONE, serious_issues, visiting
+from tests.explore.conftest import write_run
 
 from unbend.explore import read_curation
 from unbend.workflows import export
@@ -157,6 +158,87 @@ def test_keyboard_only_from_start_to_export(visit, serve, run, digits):
     assert (curation.labels() == -1).sum() == 2
     assert not (curation.labels() == 7).any()
     assert (run / "curated.parquet").is_file()
+
+
+def test_other_ways_to_look_and_act(visit, serve, run, digits):
+    """Colour, brush, nearest samples, comparison, merge tree, search for a cluster."""
+    _, _, labels, _ = digits
+    served, ask = serve(run)
+    page = visit(served)
+    page.points = np.frombuffer(ask("points"), "<u2").reshape(-1, 2)
+    page.select_option("#colour", label="by confidence")
+    page.wait_for_selector("#legend .ramp")
+    # brush over one sample
+    x, y = spots(page, np.flatnonzero(labels == 6)[:1])[0]
+    page.click("#brush")
+    page.mouse.move(x - 4, y)
+    page.mouse.down()
+    page.mouse.move(x + 4, y, steps=3)
+    page.mouse.up()
+    page.wait_for_selector("#chosen:not([hidden])")
+    distance = np.hypot(*(spots(page, np.arange(600)) - [x, y]).T)
+    chosen = int(page.inner_text("#chosen-text").split()[0])
+    assert (distance < 16).sum() <= chosen <= (distance < 24).sum()
+    page.keyboard.press("Escape")
+    # a sample, its nearest ones, and from there the next
+    page.click("[data-group='5']")
+    page.wait_for_selector("#panel[data-group='5']")
+    page.locator("#gallery [data-i='0']").dblclick()
+    page.wait_for_selector(".near")
+    assert page.locator(".near button").count() == 24
+    title = page.inner_text("#dialog-title")
+    page.locator(".near button").first.click()
+    page.wait_for_selector(f"#dialog-title:not(:text-is('{title}'))")
+    page.keyboard.press("Escape")
+    # two clusters side by side; one sample goes across
+    page.keyboard.press("Escape")
+    page.keyboard.press("c")
+    page.click("[data-choice='8']")
+    page.wait_for_selector("#compare-1 [data-i='0']")
+    assert page.inner_text(".half >> nth=1").startswith("Cluster 8")
+    page.click("#compare-0 [data-i='0']")
+    page.click("text=Move selected across")
+    revision(page, 1)
+    moved = np.flatnonzero(read_curation(run, labels).labels() != labels)
+    assert len(moved) == 1
+    assert labels[moved[0]] == 5
+    # the merge tree: look, then merge
+    page.keyboard.press("2")
+    page.wait_for_selector(".tree .join")
+    page.locator(".cost").first.click()
+    page.locator(".tree .join").last.click()
+    revision(page, 2)
+    assert len(set(read_curation(run, labels).labels().tolist())) == 9
+    # a cluster is found by its name
+    page.keyboard.press("1")
+    page.fill("#search", "cluster 9")
+    page.keyboard.press("Enter")
+    page.wait_for_selector("#panel[data-group='9']")
+
+
+def test_near_duplicates_are_selected_but_one(visit, serve, digits, tmp_path):
+    images, _, labels, Z = digits
+    pick = np.r_[np.arange(40), 3, 3, 7]  # two copies of one, one of another
+    run = write_run(tmp_path / "twice", labels[pick], Z[pick], images=images[pick])
+    page = visit(serve(run)[0])
+    for row, alike in ((3, 2), (7, 1)):
+        page.click(f"[data-group='{labels[row]}']")
+        page.wait_for_selector(f"#panel[data-group='{labels[row]}']")
+        page.click("#duplicates")
+        page.click(f"text=Select {alike}")
+        assert page.inner_text("#chosen-text") == f"{alike} selected"
+
+
+def test_the_gallery_holds_only_what_is_seen(visit, serve, tmp_path):
+    n = 100_000
+    run = write_run(tmp_path / "large", np.zeros(n, int), np.ones((n, 1), np.float32))
+    (run / "features.npy").unlink()
+    page = visit(serve(run)[0])
+    page.wait_for_selector(f"#gallery[data-count='{n}']")
+    page.keyboard.press("g")
+    page.keyboard.press("End")
+    page.wait_for_selector(f"#gallery [data-i='{n - 1}']")
+    assert page.locator("#gallery [data-i]").count() < 200
 
 
 def test_two_tabs_and_a_stopped_server(visit, serve, run):

@@ -73,6 +73,12 @@ def test_merge_costs_name_the_pair_that_is_one(serve, tmp_path):
     _, ask = serve(run)
     first = ask("tree")[0]
     assert {first["a"], first["b"]} == {3, 4}
+    # for any two clusters, by the formula of the tree: its first merge is the cheapest pair
+    costs = {g: ask(f"costs?group={g}") for g in range(5)}
+    assert costs[3][0]["id"] == 4
+    assert min(c["cost"] for entries in costs.values() for c in entries) == first["cost"]
+    assert all(len(entries) == 4 for entries in costs.values())
+    assert ask("costs?group=-1") == []
 
 
 def test_acts_are_saved_before_they_are_confirmed(serve, run, digits):

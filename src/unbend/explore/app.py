@@ -58,6 +58,7 @@ class Application:
             "nearest": lambda r: s.nearest(self._row(r)),
             "duplicates": lambda r: s.duplicates(self._whole(r, "group")),
             "tree": lambda r: s.tree(),
+            "costs": lambda r: s.costs(self._whole(r, "group")),
             "queue": lambda r: s.queue(),
             "search": lambda r: s.search(r.query_params.get("text", "")),
             "suggest": lambda r: s.suggest(self._whole(r, "group")),

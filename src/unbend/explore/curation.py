@@ -36,7 +36,7 @@ class Curation:
     Parameters
     ----------
     labels : ndarray of shape (n,)
-        The labels of the run, 0 … k − 1. They are copied.
+        The labels of the run, 0 … k − 1, or −1 for noise. They are copied.
     n_clusters : int, optional
         k, if some of the last clusters have no members.
 
@@ -57,7 +57,7 @@ class Curation:
         self.original = np.asarray(labels, dtype=np.int64)
         self.reviewed = np.zeros(len(labels), dtype=bool)
         self.count = 0  # acts so far, undo and redo included
-        self._cells = self.original.astype(np.int32)
+        self._cells = np.where(self.original < 0, k, self.original).astype(np.int32)
         self._group_of = [*range(k), NOISE]  # of each cell
         self._home = {q: q for q in range(k)} | {NOISE: k}  # a cell of each group
         self._names: dict[int, str] = {}

@@ -36,7 +36,7 @@ class Journal:
     labels : ndarray of shape (n,)
         The labels of the run.
     n_clusters : int, optional
-        As in :class:`Curation`.
+        As in :class:`Curation`, for a new journal.
     read_only : bool
         Never write, not even to drop a line that was cut off.
     """
@@ -50,9 +50,13 @@ class Journal:
         read_only: bool = False,
     ) -> None:
         self.path, self.read_only = Path(path), read_only
-        self.curation = Curation(labels, n_clusters)
         self._header = {"format": _FORMAT, "n": len(labels), "labels": _fingerprint(labels)}
-        self._end = self._replay()
+        lines, self._end = self._read()
+        if lines:  # new clusters are numbered as they were when the journal was begun
+            n_clusters = self._check_header(self._parse(lines[0], 1))
+        self.curation = Curation(labels, n_clusters)
+        self._header["n_clusters"] = self.curation.n_original
+        self._replay(lines)
         self._handle: int | None = None
 
     def record(self, act: Act) -> None:
@@ -99,22 +103,24 @@ class Journal:
             os.ftruncate(handle, self._end)  # a line that was cut off
         return handle
 
-    def _replay(self) -> int:
-        """Do all acts of the file; return the length of its whole lines."""
+    def _read(self) -> tuple[list[bytes], int]:
+        """The whole lines of the file, and their length."""
         if not self.path.exists():
-            return 0
+            return [], 0
         data = self.path.read_bytes()
         end = data.rfind(b"\n") + 1
         lines = data[:end].splitlines()
         if not lines:  # the first line is written whole or not at all
             raise self._damaged(1, ValueError("it names no labels"))
-        self._check_header(self._parse(lines[0], 1))
+        return lines, end
+
+    def _replay(self, lines: list[bytes]) -> None:
+        """Do the acts of all lines but the first."""
         for number, line in enumerate(lines[1:], 2):
             try:
                 self.curation.apply(read_act(self._parse(line, number), self.curation.n))
             except ValueError as error:
                 raise self._damaged(number, error) from error
-        return end
 
     def _parse(self, line: bytes, number: int) -> dict[str, Any]:
         try:
@@ -125,16 +131,21 @@ class Journal:
             raise self._damaged(number, ValueError("it is not an object"))
         return tree
 
-    def _check_header(self, found: dict[str, Any]) -> None:
+    def _check_header(self, found: dict[str, Any]) -> int:
+        """The number of clusters that the acts began with."""
         if found.get("format") != _FORMAT:
             raise ValueError(
                 f"{str(self.path)!r} has format {found.get('format')!r}, this version reads "
                 f"{_FORMAT}; update unbend"
             )
-        if found != self._header:
+        k = found.get("n_clusters")
+        if found != {**self._header, "n_clusters": k} or type(k) is not int:
             raise ValueError(
                 f"{str(self.path)!r} belongs to other labels than those of this run; move it away"
             )
+        if not 0 <= k <= found["n"]:
+            raise self._damaged(1, ValueError(f"{k} clusters of {found['n']} samples"))
+        return k
 
     def _damaged(self, number: int, error: Exception) -> ValueError:
         if isinstance(error, ValueError) and "is damaged: line" in str(error):

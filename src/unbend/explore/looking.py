@@ -151,6 +151,17 @@ class Looking:
             for step, (a, b, height, _) in enumerate(linkage)
         ]
 
+    def costs(self, group: int, groups: dict[int, Rows]) -> list[dict[str, Any]]:
+        """What a merge with each other group costs, as ``{id, cost}``, the cheapest first."""
+        others = [g for g, rows in groups.items() if g not in (group, NOISE) and len(rows)]
+        if group == NOISE or not len(groups[group]):
+            return []
+        found = [
+            {"id": g, "cost": self.tree({group: groups[group], g: groups[g]})[0]["cost"]}
+            for g in others
+        ]
+        return sorted(found, key=lambda entry: entry["cost"])
+
     def split(self, rows: Rows, parts: int) -> list[Rows]:
         """Cut a group into parts, the largest first: the finer blocks of its own membership Γ."""
         if not 2 <= parts <= min(12, len(rows) - 1):

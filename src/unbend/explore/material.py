@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path, PurePosixPath
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +18,7 @@ from unbend.explore.pictures import Pictures, open_pictures
 from unbend.report import Facts, facts_of_run
 from unbend.report.map2d import lay_out
 from unbend.runs import check_run, read_json
+from unbend.sources import open_source
 
 __all__ = ["Material", "open_material"]
 
@@ -32,6 +35,7 @@ class Material:
     columns: tuple[Column, ...]
     texts: Sequence[str] | None
     eps_sq: float
+    encoder: str | None = None
 
     @property
     def n(self) -> int:
@@ -99,35 +103,57 @@ def open_material(
         Folder of the images, if they have moved since they were clustered.
     columns : path, optional
         A ``.csv`` or ``.parquet`` table with a row per sample, in the order of the run, to colour
-        by; a column called ``text`` is shown as text.
+        by; a column called ``text`` is shown as text. A run of texts knows its own.
     text : str, optional
         The column of ``columns`` that holds the text.
     """
     run = Path(run)
     check_run(run, "labels.parquet", "labels.csv", "features.npy", "config.json", "thumbnails.npy")
-    facts = facts_of_run(run)
+    facts = facts_of_run(run, noise=True)
     table = {} if columns is None else read_table(Path(columns), len(facts.labels))
     if text is not None and text not in table:
         known = ", ".join(table) or "none; give --columns"
         raise ValueError(f"no column {text!r} for --text; known: {known}")
     written = text or ("text" if "text" in table else None)
-    texts = None if written is None else [str(v) for v in table.pop(written)]
+    model = _model(run)
+    if written is not None:
+        texts: Sequence[str] | None = [str(v) for v in table.pop(written)]
+    else:
+        texts = _own_texts(run, facts, model) if facts.about.get("kind") == "texts" else None
+    encoder = model.get("encoder")
     return Material(
         run,
         facts,
         open_pictures(run, facts, images),
         (*_own_columns(facts), *(as_column(name, v) for name, v in table.items())),
         texts,
-        _eps_sq(run),
+        _eps_sq(model),
+        str(encoder.get("name")) if isinstance(encoder, dict) else None,
     )
 
 
-def _eps_sq(run: Path) -> float:
-    """ε² of the labelling, for coding lengths."""
+def _model(run: Path) -> dict[str, Any]:
     path = run / "model" / "model.json"
-    labels = read_json(path).get("labels", {}) if path.is_file() else {}
+    return read_json(path) if path.is_file() else {}
+
+
+def _eps_sq(model: dict[str, Any]) -> float:
+    """ε² of the labelling, for coding lengths."""
+    labels = model.get("labels", {})
     value = labels.get("eps_sq", _EPS_SQ) if isinstance(labels, dict) else _EPS_SQ
     return float(value)
+
+
+def _own_texts(run: Path, facts: Facts, model: dict[str, Any]) -> list[str]:
+    """The texts that were clustered, from the input; if it has changed, the passages of the run."""
+    reading = model.get("reading") or {}
+    options = {name: reading.get(name) for name in ("id", "text")}
+    with suppress(ValueError, TypeError, OSError):  # moved, changed, or never a file
+        source = open_source(read_json(run / "config.json").get("input"), max_broken=1.0, **options)
+        if source.kind == "texts" and list(source.names) == list(facts.names):
+            return [str(text) for text in source.X.tolist()]
+    known = facts.passages or {}
+    return [known.get(i, str(name)) for i, name in enumerate(facts.names)]
 
 
 def _own_columns(facts: Facts) -> list[Column]:

@@ -1,4 +1,4 @@
-"""Suggest names of clusters without a network: words of texts and file names, dates of photos."""
+"""Suggest names of clusters, offline: words of texts and file names, ImageNet's words, dates."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ import numpy as np
 from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
 
 from unbend.explore.acts import NOISE, Rows
+from unbend.explore.classes import Classes, knows_classes
 from unbend.explore.looking import few
 from unbend.explore.material import Material
 from unbend.pixels.decode import open_image
@@ -40,25 +41,37 @@ class Naming:
     def __init__(self, material: Material) -> None:
         self.material = material
         self._counted: dict[tuple[str, bytes], Counter[str]] = {}
+        known = bool(material.pictures) and knows_classes(material.encoder)
+        self._classes = Classes(str(material.encoder), material.pictures) if known else None
 
     def suggest(self, group: int, groups: Mapping[int, Rows]) -> list[dict[str, str]]:
-        """Names for a group beside the others, best first, with where each comes from."""
+        """Names for a group beside the others, with where each comes from.
+
+        The best of each source come first, then the second best, and so on.
+        """
         rows = groups.get(group)
         if rows is None or not len(rows):
             return []
-        found = []
+        ideas: list[tuple[str, list[str]]] = []
         for source, documents in self._documents:
             words = top_words(self._counts(source, documents, groups), group)
-            if words:
-                found.append({"name": ", ".join(words[:3]), "source": source})
-                found += [{"name": word, "source": source} for word in words[:2]]
-        if self.material.pictures.files is not None:
-            files = [self.material.pictures.files[i] for i in few(rows, _PHOTOS).tolist()]
-            span = date_range(filter(None, map(taken, files)))
-            if span:
-                found.append({"name": span, "source": "dates of the photographs"})
-        unique = {entry["name"]: entry for entry in reversed(found)}
-        return list(reversed(unique.values()))
+            ideas.append((source, [", ".join(words[:3]), *words[:2]] if words else []))
+        if self._classes is not None:
+            ideas.append(("ImageNet's classes", self._classes.words(rows)))
+        ideas.append(("dates of the photographs", self._dates(rows)))
+        found: dict[str, str] = {}
+        for rank in range(max(len(names) for _, names in ideas)):
+            for source, names in ideas:
+                if rank < len(names):
+                    found.setdefault(names[rank], source)
+        return [{"name": name, "source": source} for name, source in found.items()]
+
+    def _dates(self, rows: Rows) -> list[str]:
+        files = self.material.pictures.files
+        if files is None:
+            return []
+        span = date_range(filter(None, (taken(files[i]) for i in few(rows, _PHOTOS).tolist())))
+        return [span] if span else []
 
     def words(self, group: int, groups: Mapping[int, Rows], count: int = 10) -> list[str]:
         """The words that set a group apart, from its texts or file names."""

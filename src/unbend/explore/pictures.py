@@ -31,10 +31,15 @@ class Pictures:
         self, draw: Draw | None, known: NDArray[np.bool_], files: Sequence[Path] | None = None
     ) -> None:
         self.known, self.files = known, files
+        self._fresh = draw
         self._draw = lru_cache(_KEPT)(draw) if draw is not None else None
 
     def __bool__(self) -> bool:
         return self._draw is not None
+
+    def tile(self, row: int, side: int) -> NDArray[np.uint8] | None:
+        """The picture of one sample (side, side, 3), not kept; None if there is none."""
+        return None if self._fresh is None else self._fresh(row, side)
 
     def sheet(self, rows: Sequence[int], side: int) -> bytes:
         """One WebP image with the pictures of ``rows`` side by side; blank if there is none."""

@@ -148,6 +148,11 @@ class Session:
         """The merge tree of the groups as they are now."""
         return self.looking.tree(self.groups())
 
+    def costs(self, group: int) -> list[dict[str, Any]]:
+        """What merging a group with each other one costs."""
+        self._rows_of(group)
+        return self.looking.costs(group, self.groups())
+
     def search(self, text: str) -> dict[str, Any]:
         """Samples whose name or text contains some text, and groups whose name does."""
         wanted = text.casefold().strip()

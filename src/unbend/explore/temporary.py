@@ -41,7 +41,7 @@ def write_model_run(
     """The files of a run that explore, export and predict need; the manifest comes last."""
     if run.exists() and any(run.iterdir()):
         raise ValueError(f"{str(run)!r} holds other files; name a new directory")
-    facts = facts_of_model(model, X, images=images, names=names)
+    facts = facts_of_model(model, X, images=images, names=names, noise=True)
     assert facts.probability is not None
     assert facts.outlier_score is not None
     assert facts.features is not None

@@ -180,12 +180,13 @@ def facts_of_model(
     classes: Sequence[str] | None = None,
     broken: Sequence[tuple[str, str]] = (),
     warnings: Sequence[str] = (),
+    noise: bool = False,
     **about: Any,
 ) -> Facts:
     """Facts of a fitted model and of the samples it was fitted on.
 
-    For a model of embeddings, ``images`` are the pictures to show. ``about`` takes ``title``,
-    ``data``, ``split``, ``seed`` and ``seconds``.
+    For a model of embeddings, ``images`` are the pictures to show. ``noise`` keeps the samples
+    whose label is -1. ``about`` takes ``title``, ``data``, ``split``, ``seed`` and ``seconds``.
     """
     from unbend import __version__
 
@@ -225,4 +226,4 @@ def facts_of_model(
         "broken": broken,
         "warnings": warnings,
     }
-    return Facts(**without_noise(fields))
+    return Facts(**(fields if noise else without_noise(fields)))

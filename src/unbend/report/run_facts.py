@@ -21,13 +21,15 @@ from unbend.samples import NeighborChoice
 __all__ = ["facts_of_run"]
 
 
-def facts_of_run(path: str | Path, **given: Any) -> Facts:
+def facts_of_run(path: str | Path, *, noise: bool = False, **given: Any) -> Facts:
     """Read the files of a run.
 
     Parameters
     ----------
     path : path
         A run directory with ``labels.parquet`` or ``labels.csv``.
+    noise : bool
+        Keep the samples whose label is -1, which are in no cluster.
     **given
         Fields of :class:`Facts` that the caller knows, such as ``y``; they are not read.
     """
@@ -52,7 +54,8 @@ def facts_of_run(path: str | Path, **given: Any) -> Facts:
     config = _json(path / "config.json")
     about = _about(path, manifest, metrics, config, fields["thumbnails"] is not None)
     about |= given.pop("about", {})
-    return Facts(**without_noise({**fields, "about": about, **given}))
+    fields |= {"about": about, **given}
+    return Facts(**(fields if noise else without_noise(fields)))
 
 
 def _array(path: Path, kind: str) -> NDArray[Any] | None:

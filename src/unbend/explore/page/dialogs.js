@@ -18,7 +18,8 @@ export function openDialog(title, wide, ...nodes) {
 
 export function closeDialog() { if (dialog.open) dialog.close(); }
 
-dialog.addEventListener("close", () => { $("dialog-body").replaceChildren(); back?.focus?.(); });
+// The event comes late: the next dialog may be open by then.
+dialog.addEventListener("close", () => { if (dialog.open) return; $("dialog-body").replaceChildren(); back?.focus?.(); });
 dialog.addEventListener("click", (e) => { if (e.target === dialog) dialog.close(); });
 
 export const isOpen = () => dialog.open;
@@ -27,6 +28,8 @@ export function groupName(app, id) {
   if (id === -1) return "Noise";
   return app.groups.get(id)?.name ?? `Cluster ${id}`;
 }
+
+const nats = (cost) => `${count(Math.round(cost))} nats`;
 
 export const chip = (app, id) => make("i", { class: "chip", colour: app.colour(id), "aria-hidden": "true" });
 
@@ -79,9 +82,8 @@ export function chooseGroup(app, title, { without = [], noise = false, fresh = f
 export async function mergeDialog(app, id) {
   let hints = [];
   try {
-    const tree = await get("tree");
-    const direct = tree.filter((m) => m.a >= 0 && m.b >= 0 && (m.a === id || m.b === id));
-    hints = direct.map((m) => [m.a === id ? m.b : m.a, `suggested, costs ${count(Math.round(m.cost))} nats`]);
+    const costs = await get(`costs?group=${id}`);
+    hints = costs.map((c) => [c.id, `costs ${nats(c.cost)}`]);
   } catch { /* suggestions are optional */ }
   chooseGroup(app, `Merge “${groupName(app, id)}” with`, { without: [id], hints }, (other) => app.act({ act: "merge", groups: [id, other], into: id }));
 }
@@ -158,9 +160,9 @@ export function compareDialog(app, a, b) {
     if (from[a].length) await app.act({ act: "move", rows: from[a].sort((x, y) => x - y), to: b });
     if (from[b].length) await app.act({ act: "move", rows: from[b].sort((x, y) => x - y), to: a });
   });
-  get("tree").then((tree) => {
-    const pair = tree.find((m) => (m.a === a && m.b === b) || (m.a === b && m.b === a));
-    if ($("compare-cost")) $("compare-cost").textContent = pair ? `The merge tree joins them at a cost of ${count(Math.round(pair.cost))} nats.` : "The merge tree does not join these two directly.";
+  get(`costs?group=${a}`).then((costs) => {
+    const place = costs.findIndex((c) => c.id === b);
+    if ($("compare-cost") && place >= 0) $("compare-cost").textContent = `Merging them costs ${nats(costs[place].cost)}${place ? "" : ", the least of all clusters"}.`;
   }).catch(() => {});
 }
 

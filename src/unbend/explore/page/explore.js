@@ -201,8 +201,13 @@ class App {
       s[0].push(spots[2 * row]);
       s[1].push(spots[2 * row + 1]);
     }
-    const middle = (v) => v.sort((a, b) => a - b)[v.length >> 1];
-    const marks = [...sums].map(([id, [x, y]]) => ({ id, name: groupName(this, id), x: middle(x), y: middle(y) }));
+    // At the member nearest to the median: the median of two heaps lies between them.
+    const middle = (v) => Float64Array.from(v).sort()[v.length >> 1];
+    const marks = [...sums].map(([id, [x, y]]) => {
+      const u = middle(x), v = middle(y), far = x.map((_, i) => (x[i] - u) ** 2 + (y[i] - v) ** 2);
+      const i = far.indexOf(far.reduce((a, b) => Math.min(a, b)));
+      return { id, name: groupName(this, id), x: x[i], y: y[i] };
+    });
     marks.sort((a, b) => (b.id === this.group) - (a.id === this.group));
     this.atlas.label(marks);
   }

