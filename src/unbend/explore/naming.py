@@ -44,6 +44,16 @@ class Naming:
         known = bool(material.pictures) and knows_classes(material.encoder)
         self._classes = Classes(str(material.encoder), material.pictures) if known else None
 
+    @property
+    def possible(self) -> bool:
+        """Whether there is anything to make names from."""
+        m = self.material
+        return bool(self._has_words or m.texts or self._classes or m.pictures.files)
+
+    @property
+    def _has_words(self) -> bool:
+        return any(_WORD.search(str(name)) for name in list(self.material.facts.names[:50]))
+
     def suggest(self, group: int, groups: Mapping[int, Rows]) -> list[dict[str, str]]:
         """Names for a group beside the others, with where each comes from.
 
@@ -101,7 +111,7 @@ class Naming:
         if self.material.texts is not None:
             found.append(("words of the texts", [_words(t) for t in self.material.texts]))
         names = self.material.facts.names
-        if any(_WORD.search(str(name)) for name in list(names[:50])):
+        if self._has_words:
             found.append(("words of the file names", [_words(str(name)) for name in names]))
         return found
 

@@ -56,6 +56,7 @@ class Session:
             "kind": "pictures" if m.pictures else "texts" if m.texts is not None else "rows",
             "has_map": m.facts.features is not None,
             "read_only": self.read_only,
+            "names": self.naming.possible,
             "columns": [c.describe() for c in m.columns],
             "outlier_threshold": m.facts.outlier_threshold,
         }

@@ -37,6 +37,7 @@ class App {
     const first = this.state.groups.find((g) => g.size);
     this.open(first ? first.id : -1, false);
     this.say(about.read_only ? "read-only" : "saved");
+    $("names").hidden = !about.names;
     if (about.read_only) document.documentElement.classList.add("read-only");
     this.watch();
     requestAnimationFrame(() => requestAnimationFrame(() => { document.documentElement.dataset.ready = performance.now().toFixed(0); }));
@@ -143,7 +144,7 @@ class App {
     const group = this.groups.get(id);
     const nodes = [];
     if (words.length) nodes.push(make("span", { class: "small", text: words.slice(0, 8).join(", ") }));
-    if (group && !group.named && !this.about.read_only) for (const n of names.slice(0, 3)) nodes.push(make("button", { type: "button", title: `Name it so (${n.source})`, text: n.name, on: { click: () => this.act({ act: "rename", group: id, name: n.name }) } }));
+    if (group && !group.named && !this.about.read_only) for (const n of names.slice(0, 4)) nodes.push(make("button", { type: "button", title: `Name it so (${n.source})`, text: n.name, on: { click: () => this.act({ act: "rename", group: id, name: n.name }) } }));
     $("names").replaceChildren(...nodes);
   }
 

@@ -146,9 +146,10 @@ export class Atlas {
     g.textBaseline = "middle";
     const dark = document.documentElement.dataset.dark === "yes", f = this.frame(), taken = [];
     for (const m of this.marks) {
-      const x = f.cx + (m.x / 32767.5 - 1) * f.sx, y = f.cy - (m.y / 32767.5 - 1) * f.sy;
+      const at = f.cx + (m.x / 32767.5 - 1) * f.sx, y = f.cy - (m.y / 32767.5 - 1) * f.sy;
       const text = m.name.length > 26 ? `${m.name.slice(0, 25)}…` : m.name, w = g.measureText(text).width / 2 + 4;
-      if (x < 0 || y < 0 || x > this.width || y > this.height) continue;
+      if (at < 0 || y < 0 || at > this.width || y > this.height) continue;
+      const x = Math.min(Math.max(at, w), this.width - w); // whole at the edge
       if (taken.some((t) => Math.abs(t.x - x) < t.w + w && Math.abs(t.y - y) < 16)) continue;
       taken.push({ x, y, w });
       g.lineWidth = 3.5;
