@@ -147,7 +147,7 @@ def _eps_sq(model: dict[str, Any]) -> float:
 def _own_texts(run: Path, facts: Facts, model: dict[str, Any]) -> list[str]:
     """The texts that were clustered, from the input; if it has changed, the passages of the run."""
     reading = model.get("reading") or {}
-    options = {name: reading.get(name) for name in ("id", "text")}
+    options: dict[str, Any] = {name: reading.get(name) for name in ("id", "text")}
     with suppress(ValueError, TypeError, OSError):  # moved, changed, or never a file
         source = open_source(read_json(run / "config.json").get("input"), max_broken=1.0, **options)
         if source.kind == "texts" and list(source.names) == list(facts.names):
