@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -167,7 +167,7 @@ def _own_columns(facts: Facts) -> list[Column]:
     if len(labels) <= MOST_CATEGORIES:
         codes = facts.labels.astype(np.uint8)
         found.append(Column("before corrections", "category", codes, categories=tuple(labels)))
-    folders = [PurePosixPath(name).parts[0] if "/" in name else "" for name in facts.names]
+    folders = [name.split("/", 1)[0] if "/" in name else "" for name in facts.names]
     if len(set(folders)) > 1:
         found.append(as_column("folder", np.array(folders)))
     return found
