@@ -160,7 +160,7 @@ def test_bad_facts_are_named(facts):
 def test_calibration_puts_the_chosen_metric_first():
     config = PRESETS["vectors"].override({"stage2.eta": 0.2, "network.dim": 20})
     choice = NeighborChoice("cosine", {"euclidean": 0.8, "cosine": 0.9, "ridge:0.03": 0.85})
-    rows = [{"labelling": "stage 1: line 10", "score": 0.5, "smallest_cluster": 7}]
+    rows = [{"labelling": "stage 1: k-means of the codes", "score": 0.5, "smallest_cluster": 7}]
     found = calibration_of(config, choice, rows)
     assert [m["name"] for m in found["metrics"]] == ["cosine", "ridge:0.03", "euclidean"]
     assert (found["eta"], found["dim"], found["labelling"]) == (0.2, 20, rows)

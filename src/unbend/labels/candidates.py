@@ -147,11 +147,11 @@ def _candidates(
 ) -> Iterator[_Candidate]:
     """All labellings of one state."""
     embedding = embed_codes(path, state.C, k, settings)
-    cuts = {"line 10": Cut(embedding, *embedding.cut(k), k)}
+    cuts = {"spectral clustering of the codes": Cut(embedding, *embedding.cut(k), k)}
     if source > 0 and k <= _MANY:
         joined = join_blocks(embedding, path, state.C, state.Z, None, k, settings)
         if joined.n_blocks > k:
-            cuts["line 10, surplus blocks joined"] = joined
+            cuts["spectral clustering of the codes, surplus blocks joined"] = joined
     by_means = _kmeans(state.C, judge, embedding, k, settings.seed)
     if by_means is not None:
         cuts["k-means of the codes"] = by_means
