@@ -40,7 +40,7 @@ FORMATS: tuple[str, ...] = ("JPEG", "PNG", "WEBP", "BMP", "DIB", "TIFF", "GIF")
 EXTENSIONS: tuple[str, ...] = (
     ".jpg", ".jpeg", ".png", ".webp", ".bmp", ".tif", ".tiff", ".gif",
 )  # fmt: skip
-if features.check("avif"):  # part of newer versions of Pillow
+if "avif" in features.modules and features.check("avif"):  # part of newer versions of Pillow
     FORMATS, EXTENSIONS = (*FORMATS, "AVIF"), (*EXTENSIONS, ".avif")
 if importlib.util.find_spec("pillow_heif") is not None:
     FORMATS, EXTENSIONS = (*FORMATS, "HEIF"), (*EXTENSIONS, ".heic", ".heif")
