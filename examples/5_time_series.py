@@ -39,6 +39,7 @@ print(f"{'chance':8}  n {s.n}  ACC {s.acc:.3f}  NMI {s.nmi:.3f}  ARI {s.ari:.3f}
 figure, axes = plt.subplots(1, 2, figsize=(10, 4.6))
 plot_map(model, ax=axes[0])
 for q in range(4):
-    axes[1].plot(t, series[model.labels_ == q][0] - 4 * q, lw=1)
-axes[1].set(title="one series of each group", yticks=[])
+    axes[1].plot(t, series[model.labels_ == q][0] - 4 * q, lw=1, c="k")
+axes[1].set(title="one series of each group", ylabel="cluster")
+axes[1].set_yticks([-4 * q for q in range(4)], range(4))
 plt.show()
