@@ -30,7 +30,9 @@ for label, module in enumerate(modules):
 print(len(texts), "docstrings, per module", np.bincount(truth))
 
 # %%
-words = TfidfVectorizer(sublinear_tf=True, min_df=3, stop_words="english")
+# Words only: scipy puts random numbers into some docstrings, other ones at each start.
+only_words = r"(?u)\b[^\W\d]\w+\b"
+words = TfidfVectorizer(sublinear_tf=True, min_df=3, stop_words="english", token_pattern=only_words)
 X = TruncatedSVD(50, random_state=0).fit_transform(words.fit_transform(texts))
 X /= np.linalg.norm(X, axis=1, keepdims=True)
 model = MLC(3, random_state=0).fit(X)
