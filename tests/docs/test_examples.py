@@ -22,10 +22,10 @@ def test_example_runs_and_beats_chance(path, tmp_path):
     env = {**os.environ, "MPLBACKEND": "Agg", "UNBEND_CACHE": str(tmp_path)}
     done = subprocess.run([sys.executable, path], capture_output=True, text=True, env=env)
     assert done.returncode == 0, done.stderr
-    scores = dict(re.findall(r"^(\S+) .*ACC (0\.\d+|1\.0+)", done.stdout, re.M))
-    assert scores, done.stdout
-    if {"MLC", "chance"} <= set(scores):
-        assert float(scores["MLC"]) > 2 * float(scores["chance"])
+    assert re.search(r"ACC (0\.\d+|1\.0+)", done.stdout), done.stdout
+    # ARI is 0 by chance for any number and size of clusters.
+    for score in re.findall(r"^MLC .*ARI (\S+)", done.stdout, re.M):
+        assert float(score) > 0.3
 
 
 def test_every_example_has_its_page():
