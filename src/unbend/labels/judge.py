@@ -10,7 +10,7 @@ Three shares between 0 and 1 say how well a labelling fits, each seen from anoth
   and the hard labels as Π, on their leading principal components in the metric of the neighbours.
   It is the mean of two such shares: one takes clusters for linear subspaces, the other, with every
   cluster centred on its own mean, for affine ones, as in tables. No training has touched the
-  samples, so no labelling can be fitted to this judge.
+  samples; only the start of k-means is chosen by this judge.
 - *features*: the first of these shares on the features of stage 1.
 - *graph*: the share of a cluster's links in the neighbour graph that stay inside it, averaged over
   clusters: one minus the normalised cut, divided by k.
