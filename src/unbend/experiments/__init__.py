@@ -25,6 +25,7 @@ EXPERIMENTS = {
     "scan": "SCAN after SimCLR on Fashion-MNIST, before and after self-labelling",
     "views": "neighbours, cached and live views of encoded photographs, in accuracy and time",
     "pretraining": "nearest neighbours in the features of each self-supervised method",
+    "backbones": "accuracy and time of ten backbones on small images",
     "recipe": "how the preset for small images was chosen, without labels",
     "suite": "all methods on a fixed list of problems, by scores, ranks and seconds",
     "labels": "merge tree, number of clusters, confidence and outliers, before and now",
