@@ -18,8 +18,7 @@ from unbend.pixels.decode import DEFAULT_SIZE, EXTENSIONS, crop_square
 from unbend.pixels.folders import list_images
 from unbend.pixels.workers import decode_all
 from unbend.samples import as_array
-from unbend.tables import Table, choose_columns, open_table, read_features
-from unbend.tables.choice import is_list
+from unbend.tables import choose_columns, open_table, read_features
 from unbend.texts.folders import list_texts, read_texts
 
 __all__ = ["as_samples", "is_text_array", "pick_columns"]
@@ -242,7 +241,7 @@ def pick_columns(X: Any, fitted: Sequence[str] | None = None) -> Any:
                 stacklevel=4,
             )
         names = choice.features
-        if len(names) == 1 and _holds_vectors(table, names[0]):
+        if len(names) == 1 and table.kind_of(names[0]).holds == "vector":
             return read_features(table, choice)
     else:
         names = list(fitted)
@@ -255,10 +254,6 @@ def pick_columns(X: Any, fitted: Sequence[str] | None = None) -> Any:
 
 def _listed(left: dict[str, str]) -> str:
     return ", ".join(f"{name} ({reason})" for name, reason in list(left.items())[:8])
-
-
-def _holds_vectors(table: Table, name: str) -> bool:
-    return is_list(table.type_of(name))
 
 
 def _columns(X: Any) -> Sequence[Any]:

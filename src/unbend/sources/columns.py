@@ -9,7 +9,6 @@ from numpy.typing import NDArray
 
 from unbend.pixels.decode import EXTENSIONS
 from unbend.tables import Table
-from unbend.tables.choice import is_list, is_number, is_text
 
 __all__ = ["path_column", "read_column", "read_paths"]
 
@@ -23,33 +22,17 @@ def path_column(table: Table) -> str | None:
     That is the column ``path``, or the first column whose cells end like image files. If the table
     also has vectors or many columns of fractions, these are the samples and paths only name them.
     """
-    import pyarrow as pa
-
-    kinds = {name: table.type_of(name) for name in table.columns}
-    fractions = sum(pa.types.is_floating(kind) for kind in kinds.values())
-    if any(is_list(kind) for kind in kinds.values()) or fractions >= _MIN_EMBEDDING:
+    holds = {name: table.kind_of(name).holds for name in table.columns}
+    fractions = sum(kind == "fraction" for kind in holds.values())
+    if "vector" in holds.values() or fractions >= _MIN_EMBEDDING:
         return None
-    if "path" in kinds:
-        return "path" if is_text(kinds["path"]) or table.n == 0 else None
-    texts = [name for name, kind in kinds.items() if _may_be_path(kind)]
-    for name in texts:
-        cells = _first_cells(table, name)
+    if "path" in holds:
+        return "path" if holds["path"] == "text" or table.n == 0 else None
+    for name in (name for name, kind in holds.items() if kind in ("text", "bytes")):
+        cells = table.first_cells(name, _ROWS_TO_CHECK)
         if cells and sum(c.lower().endswith(EXTENSIONS) for c in cells) > len(cells) / 2:
             return name
     return None
-
-
-def _may_be_path(kind: Any) -> bool:
-    import pyarrow as pa
-
-    return is_text(kind) or (bool(pa.types.is_binary(kind)) and not is_number(kind))
-
-
-def _first_cells(table: Table, name: str) -> list[str]:
-    for batch in table.batches([name]):
-        cells = batch.column(0)[:_ROWS_TO_CHECK].to_pylist()
-        return [c.decode(errors="replace") if isinstance(c, bytes) else str(c or "") for c in cells]
-    return []
 
 
 def read_paths(table: Table, column: str) -> list[str]:

@@ -101,7 +101,7 @@ def _from_file(path: Path, names: Sequence[str] | None) -> NDArray[Any]:
     if len(header) == 1 and not usual:
         values = table.values(header[0])
         # Without a header the first line is a label too; numbers alone are never a header.
-        delimited = table.texts is not None and header != ["0"]
+        delimited = table.is_written and header != ["0"]
         return np.asarray([header[0], *values] if delimited else values)
     chosen = usual[0] if usual else header[-1]
     values = read_column(table, chosen).tolist()

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from unbend.tables.table import Table, near_names, shorten
 
-__all__ = ["Choice", "choose_columns", "is_list", "is_number", "is_text", "split_names"]
+__all__ = ["Choice", "choose_columns", "read_features", "split_names"]
 
 _ID_NAME = re.compile(
     r"(?i)(?:.*[_\- .])?(?:id|ids|uuid|guid|rowid|index|key)|unnamed:? \d+|rownames"
@@ -105,9 +105,10 @@ def choose_columns(
         left[labels] = "the true labels"
     id = id if id is not None else _find_id(table, {*left, *(wanted or ()), text})
     if text is not None:
-        if not is_text(table.type_of(text)):
+        kind = table.kind_of(text)
+        if kind.holds != "text":
             raise ValueError(
-                f"--text: column {text!r} of {table.what} holds {table.type_of(text)}, not text; "
+                f"--text: column {text!r} of {table.what} holds {kind.type}, not text; "
                 f"{_text_hint(table)}"
             )
         return Choice([], id, text)
@@ -115,6 +116,14 @@ def choose_columns(
         _check_numbers(table, wanted)
         return Choice(wanted, id, None, left)
     return _guess(table, id, left)
+
+
+def read_features(table: Table, choice: Choice) -> NDArray[Any]:
+    """The chosen samples (n, p)."""
+    names = choice.features
+    if table.kind_of(names[0]).holds == "vector":
+        return table.vectors(names[0])
+    return table.numbers(names)
 
 
 def _matching(table: Table, names: str | Sequence[str] | None, option: str) -> list[str] | None:
@@ -136,13 +145,13 @@ def _matching(table: Table, names: str | Sequence[str] | None, option: str) -> l
 
 def _guess(table: Table, id: str | None, left: dict[str, str]) -> Choice:
     rest = [name for name in table.columns if name not in left and name != id]
-    vectors = [name for name in rest if is_list(table.type_of(name))]
+    vectors = [name for name in rest if table.kind_of(name).holds == "vector"]
     if len(vectors) > 1:
         raise ValueError(
             f"{table.what} holds several columns of lists: {shorten(vectors)}; choose one with "
             f"--columns {vectors[0]}"
         )
-    numbers = [name for name in rest if is_number(table.type_of(name))]
+    numbers = [name for name in rest if table.kind_of(name).is_number]
     if vectors:
         left |= dict.fromkeys(numbers, "beside the vectors")
         numbers = []
@@ -153,7 +162,9 @@ def _guess(table: Table, id: str | None, left: dict[str, str]) -> Choice:
         left[name] = "looks like ids"
     features = vectors or [name for name in numbers if name not in left]
     others = [n for n in rest if n not in features and n not in left]
-    left |= {name: "text" if is_text(table.type_of(name)) else "not numbers" for name in others}
+    left |= {
+        name: "text" if table.kind_of(name).holds == "text" else "not numbers" for name in others
+    }
     if not features:
         raise ValueError(_no_numbers_message(table, left))
     return Choice(features, id, None, left)
@@ -171,23 +182,23 @@ def _no_numbers_message(table: Table, left: dict[str, str]) -> str:
 
 
 def _text_hint(table: Table) -> str:
-    texts = [name for name in table.columns if is_text(table.type_of(name))]
+    texts = [name for name in table.columns if table.kind_of(name).holds == "text"]
     return f"cluster texts with --text {texts[0]}" if texts else "it has no column of text"
 
 
 def _check_numbers(table: Table, names: list[str]) -> None:
-    vectors = [name for name in names if is_list(table.type_of(name))]
+    vectors = [name for name in names if table.kind_of(name).holds == "vector"]
     if vectors and len(names) > 1:
         raise ValueError(
             f"--columns: {vectors[0]!r} of {table.what} holds vectors; name only this column, or "
             "only columns of numbers"
         )
     for name in names:
-        kind = table.type_of(name)
-        if not (is_number(kind) or is_list(kind)):
+        kind = table.kind_of(name)
+        if not kind.is_number and kind.holds != "vector":
             raise ValueError(
-                f"--columns: column {name!r} of {table.what} holds {kind}, not numbers; leave it "
-                "out or encode it"
+                f"--columns: column {name!r} of {table.what} holds {kind.type}, not numbers; leave "
+                "it out or encode it"
             )
 
 
@@ -202,9 +213,8 @@ def _find_id(table: Table, taken: set[str | None]) -> str | None:
         return table.index
     named = [n for n in table.columns if n not in taken and _ID_NAME.fullmatch(n.strip())]
     paths = [n for n in table.columns if n not in taken and n.lower() in _PATH_NAMES]
-    for name in (*named, *(n for n in paths if is_text(table.type_of(n)))):
-        kind = table.type_of(name)
-        if (is_text(kind) or _is_whole(kind)) and _is_unique(_column(table, name)):
+    for name in (*named, *(n for n in paths if table.kind_of(n).holds == "text")):
+        if table.kind_of(name).holds in ("text", "whole") and _is_unique(table.array(name)):
             return name
     return None
 
@@ -219,55 +229,14 @@ def _label_columns(table: Table, names: list[str]) -> list[str]:
 def _id_columns(table: Table, names: list[str]) -> list[str]:
     """Columns named like ids, and up to two of whole numbers that are all different."""
     named = [n for n in names if _ID_NAME.fullmatch(n.strip())]
-    rest = [n for n in names if n not in named and _is_whole(table.type_of(n))]
+    rest = [n for n in names if n not in named and table.kind_of(n).holds == "whole"]
     if table.n < _MIN_ROWS or len(rest) > 64:  # a table of counts
         return named
-    unique = [n for n in rest if _is_unique(_column(table, n))]
+    unique = [n for n in rest if _is_unique(table.array(n))]
     return named + (unique if len(unique) <= _MAX_IDS else [])
-
-
-def _column(table: Table, name: str) -> NDArray[Any]:
-    parts = [b.column(0).to_numpy(zero_copy_only=False) for b in table.batches([name])]
-    return np.concatenate(parts) if parts else np.zeros(0)
 
 
 def _is_unique(values: NDArray[Any]) -> bool:
     if values.dtype.kind == "O":
         return None not in values and len(set(values.tolist())) == len(values)
     return len(np.unique(values)) == len(values) and not (values != values).any()
-
-
-# ---------------------------------------------------------------------- kinds
-
-
-def _is_whole(kind: Any) -> bool:
-    import pyarrow as pa
-
-    return bool(pa.types.is_integer(kind))
-
-
-def is_number(kind: Any) -> bool:
-    """Whether an Arrow type is a number or a boolean."""
-    import pyarrow as pa
-
-    t = pa.types
-    return bool(
-        t.is_integer(kind) or t.is_floating(kind) or t.is_boolean(kind) or t.is_decimal(kind)
-    )
-
-
-def is_text(kind: Any) -> bool:
-    """Whether an Arrow type is text."""
-    import pyarrow as pa
-
-    t = pa.types
-    return bool(t.is_string(kind) or t.is_large_string(kind) or t.is_string_view(kind))
-
-
-def is_list(kind: Any) -> bool:
-    """Whether an Arrow type is a list of numbers."""
-    import pyarrow as pa
-
-    t = pa.types
-    lists = t.is_list(kind) or t.is_large_list(kind) or t.is_fixed_size_list(kind)
-    return bool(lists and is_number(kind.value_type))

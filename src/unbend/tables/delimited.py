@@ -1,20 +1,21 @@
-"""Read csv and tsv files: any usual separator, with or without a header."""
+"""Read csv and tsv files: any usual separator, with or without a header, with or without Arrow."""
 
 from __future__ import annotations
 
 import csv
-import re
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any
 
+from unbend.disk import has_arrow
 from unbend.pixels.decode import EXTENSIONS
+from unbend.tables.arrow import ArrowTable
+from unbend.tables.plain import NULLS, PlainTable, column_of_cells, parse_vector
 from unbend.tables.table import Table
 
 __all__ = ["open_delimited"]
 
-_NULLS = ["", "NA", "N/A", "n/a", "NaN", "nan", "NAN", "null", "NULL", "None", "-nan", "<NA>"]
 _BYTE_ORDER_MARKS = {b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16"}
 
 
@@ -31,6 +32,8 @@ def open_delimited(path: Path) -> Table:
     names = [str(i) for i in range(len(first))] if bare else [name.strip() for name in first]
     names = [name or f"unnamed {i}" for i, name in enumerate(names)]
     skip = 0 if bare else skip
+    if not has_arrow():
+        return _open_plain(path, names, form, bare)
     table = _parse_vectors(_read(path, names, form, skip))
 
     def texts(column: str) -> list[str]:
@@ -43,7 +46,31 @@ def open_delimited(path: Path) -> Table:
     def batches(columns: list[str]) -> Iterator[Any]:
         yield from table.select(columns).to_batches(max_chunksize=1 << 16)
 
-    return Table(f"{str(path)!r}", table.schema, table.num_rows, batches, None, texts)
+    return ArrowTable(
+        f"{str(path)!r}", names, table.num_rows, schema=table.schema, batches=batches, texts=texts
+    )
+
+
+def _open_plain(path: Path, names: list[str], form: tuple[str, str], bare: bool) -> Table:
+    """Read the file with Python's csv module."""
+    separator, encoding = form
+    try:
+        with _open_text(path, encoding) as file:
+            rows = csv.reader(file, delimiter=separator)
+            if not bare:
+                next(row for row in rows if row)
+            found = []
+            for row in rows:
+                if row and len(row) != len(names):
+                    raise _wrong_length(path, rows.line_num, len(row), len(names))
+                if row:
+                    found.append(row)
+    except csv.Error as error:
+        raise ValueError(f"{str(path)!r} is not a csv file ({error})") from error
+    columns = [list(column) for column in zip(*found, strict=True)] or [[] for _ in names]
+    cells = dict(zip(names, columns, strict=True))
+    data = {name: column_of_cells(column) for name, column in cells.items()}
+    return PlainTable(f"{str(path)!r}", names, len(found), data=data, cells=cells)
 
 
 def _encoding(path: Path) -> str:
@@ -106,7 +133,7 @@ def _read(
 
     separator, encoding = form
     size = max(1 << 20, min(path.stat().st_size + 1, 1 << 28))  # types are guessed from one block
-    chosen: dict[str, Any] = {"null_values": _NULLS}
+    chosen: dict[str, Any] = {"null_values": list(NULLS)}
     if column is not None:
         chosen = {"include_columns": [column], "column_types": {column: pa.binary()}}
         chosen |= {"strings_can_be_null": False, "null_values": []}
@@ -133,7 +160,7 @@ def _parse_vectors(table: Any) -> Any:
         known = column.drop_null()
         if not pa.types.is_string(column.type) or not len(known) or not _is_list(known[0]):
             continue
-        cells = (None if cell is None else _vector(cell) for cell in column.to_pylist())
+        cells = (None if cell is None else parse_vector(cell) for cell in column.to_pylist())
         with suppress(ValueError):  # a text in brackets
             table = table.set_column(i, name, pa.array(cells, pa.list_(pa.float64())))
     return table
@@ -144,19 +171,6 @@ def _is_list(cell: Any) -> bool:
     return bool(text.startswith("[") and text.endswith("]"))
 
 
-def _vector(cell: str) -> list[float]:
-    """Numbers in brackets, as Python lists and NumPy arrays are printed.
-
-    >>> _vector("[1, 2.5]"), _vector("[1.  2.5]"), _vector("[np.float64(1.0), np.float64(2.5)]")
-    ([1.0, 2.5], [1.0, 2.5], [1.0, 2.5])
-    """
-    inner = cell.strip()
-    if not (inner.startswith("[") and inner.endswith("]")):
-        raise ValueError(f"no list: {cell[:40]!r}")
-    numbers = re.sub(r"np\.\w+\(|[),]", " ", inner[1:-1])
-    return [float(part) for part in numbers.split()]
-
-
 def _diagnose(path: Path, form: tuple[str, str], width: int, error: Exception) -> ValueError:
     """An error that names the wrong line, which Arrow's message does not."""
     separator, encoding = form
@@ -165,11 +179,15 @@ def _diagnose(path: Path, form: tuple[str, str], width: int, error: Exception) -
             rows = csv.reader(file, delimiter=separator)
             for row in rows:
                 if row and len(row) != width:
-                    return ValueError(
-                        f"line {rows.line_num} of {str(path)!r} has {len(row)} cells instead of "
-                        f"{width}; put quotes around cells with commas"
-                    )
+                    return _wrong_length(path, rows.line_num, len(row), width)
     except csv.Error as wrong:
         return ValueError(f"{str(path)!r} is not a csv file ({wrong})")
     text = " ".join(str(error).split())[:200]
     return ValueError(f"{str(path)!r} is not a csv file ({text})")
+
+
+def _wrong_length(path: Path, line: int, found: int, width: int) -> ValueError:
+    return ValueError(
+        f"line {line} of {str(path)!r} has {found} cells instead of {width}; put quotes around "
+        "cells with commas"
+    )

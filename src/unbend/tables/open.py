@@ -7,8 +7,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from unbend.disk import need_arrow
+from unbend.disk import has_arrow, need_arrow
+from unbend.tables.arrow import ArrowTable
 from unbend.tables.delimited import open_delimited
+from unbend.tables.plain import PlainTable, column_of_series
 from unbend.tables.table import Table
 
 __all__ = ["TABLE_SUFFIXES", "is_table", "open_table"]
@@ -32,7 +34,6 @@ def is_table(X: Any) -> bool:
 
 def open_table(spec: Any) -> Table:
     """Open a file with one of :data:`TABLE_SUFFIXES`, or a table in memory."""
-    need_arrow(f"{str(spec)!r}" if isinstance(spec, (str, Path)) else "a table in memory")
     table = _open_file(Path(spec)) if isinstance(spec, (str, Path)) else _open_object(spec)
     names = table.columns
     twice = next((name for name in names if names.count(name) > 1), None)
@@ -47,6 +48,7 @@ def _open_file(path: Path) -> Table:
     kind = path.suffix.lower()
     if kind in _DELIMITED:
         return open_delimited(path)
+    need_arrow(f"{str(path)!r}")
     return _open_parquet(path) if kind == ".parquet" else _open_feather(path)
 
 
@@ -67,7 +69,10 @@ def _open_parquet(path: Path) -> Table:
         schema, n = file.schema_arrow, file.metadata.num_rows
     except (pa.ArrowException, OSError) as error:
         raise _damage(path, error) from error
-    return Table(f"{str(path)!r}", schema, n, _ordered(batches), _pandas_index(schema))
+    index = _pandas_index(schema)
+    return ArrowTable(
+        f"{str(path)!r}", schema.names, n, index, schema=schema, batches=_ordered(batches)
+    )
 
 
 def _open_feather(path: Path) -> Table:
@@ -113,6 +118,10 @@ def _pandas_index(schema: Any) -> str | None:
 
 
 def _open_object(X: Any) -> Table:
+    is_pandas = hasattr(X, "iloc") and hasattr(X, "columns")
+    if is_pandas and not has_arrow():
+        return _open_pandas_plainly(X)
+    need_arrow("a table in memory other than that of pandas")
     import pyarrow as pa
 
     if _is_hugging_face(X):
@@ -120,7 +129,7 @@ def _open_object(X: Any) -> Table:
     if hasattr(X, "collect") and not hasattr(X, "columns_to_numpy"):
         X = X.collect() if type(X).__name__ == "LazyFrame" else X
     try:
-        if hasattr(X, "iloc") and hasattr(X, "columns"):
+        if is_pandas:
             return _open_pandas(X)
         if type(X).__name__ == "RecordBatch" and isinstance(X, pa.RecordBatch):
             table = pa.Table.from_batches([X])
@@ -139,17 +148,30 @@ def _open_pandas(X: Any) -> Table:
 
     frame = X.set_axis([str(name) for name in X.columns], axis=1)
     table = pa.Table.from_pandas(frame, preserve_index=False).replace_schema_metadata(None)
-    plain = type(X.index).__name__ == "RangeIndex" and X.index.start == 0 and X.index.step == 1
+    return _of_arrow(table, "the table", None, _index_names(X))
+
+
+def _open_pandas_plainly(X: Any) -> Table:
+    columns = [str(name) for name in X.columns]
+    data = {name: column_of_series(X.iloc[:, j]) for j, name in enumerate(columns)}
+    return PlainTable("the table", columns, len(X), names=_index_names(X), data=data)
+
+
+def _index_names(X: Any) -> list[str] | None:
+    """The index of a pandas table as names; None if it only counts the rows."""
+    if type(X.index).__name__ == "RangeIndex" and X.index.start == 0 and X.index.step == 1:
+        return None
     several = getattr(X.index, "nlevels", 1) > 1
-    names = [("/".join(map(str, label)) if several else str(label)) for label in X.index]
-    return _of_arrow(table, "the table", None, None if plain else names)
+    return [("/".join(map(str, label)) if several else str(label)) for label in X.index]
 
 
 def _of_arrow(table: Any, what: str, index: str | None, names: list[str] | None = None) -> Table:
     def batches(columns: list[str]) -> Iterator[Any]:
         yield from table.select(columns).to_batches(max_chunksize=_ROWS)
 
-    return Table(what, table.schema, table.num_rows, batches, index, names=names)
+    return ArrowTable(
+        what, table.column_names, table.num_rows, index, names, schema=table.schema, batches=batches
+    )
 
 
 def _is_hugging_face(X: Any) -> bool:

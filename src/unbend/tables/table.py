@@ -1,64 +1,85 @@
-"""A table from any source: its columns, and its rows in batches."""
+"""A table from any source: the kinds of its columns, and their content."""
 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Iterator, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
-__all__ = ["Table", "near_names", "shorten"]
+from numpy.typing import NDArray
+
+__all__ = ["Kind", "Table", "near_names", "shorten"]
 
 _MAX_NAMES = 12
 
 
 @dataclass(frozen=True)
-class Table:
+class Kind:
+    """What a column holds, and its type as the format calls it, for messages."""
+
+    holds: Literal["whole", "fraction", "flag", "text", "bytes", "vector", "other"]
+    type: str
+
+    @property
+    def is_number(self) -> bool:
+        """Whether the column holds numbers or booleans."""
+        return self.holds in ("whole", "fraction", "flag")
+
+
+@dataclass(frozen=True)
+class Table(ABC):
     """Columns of a file or of an object in memory.
 
     Attributes
     ----------
     what : str
         Its name in messages.
-    schema : pyarrow.Schema
+    columns : list of str
+        Names of the columns.
     n : int
         Number of rows.
-    batches : callable
-        From a list of column names to record batches of these columns, in the order of the rows.
     index : str or None
         The column that is the index of a pandas table.
-    texts : callable or None
-        From a column name to its cells as written, for formats that store text only.
     names : sequence of str or None
         Index of a table in memory.
     """
 
     what: str
-    schema: Any
+    columns: list[str]
     n: int
-    batches: Callable[[list[str]], Iterator[Any]]
     index: str | None = None
-    texts: Callable[[str], list[str]] | None = None
     names: Sequence[str] | None = None
 
     @property
-    def columns(self) -> list[str]:
-        """Names of the columns."""
-        return list(self.schema.names)
+    def is_written(self) -> bool:
+        """Whether the file stores text only, as csv does, so that values are cells as written."""
+        return False
 
-    def type_of(self, name: str) -> Any:
-        """The Arrow type of a column; a dictionary counts as its values."""
-        import pyarrow as pa
+    @abstractmethod
+    def kind_of(self, name: str) -> Kind:
+        """What a column holds."""
 
-        kind = self.schema.field(name).type
-        return kind.value_type if pa.types.is_dictionary(kind) else kind
-
+    @abstractmethod
     def values(self, name: str) -> list[Any]:
         """The values of a column; cells of a csv file are text, as they are written."""
-        self.check_names([name])
-        if self.texts is not None:
-            return self.texts(name)
-        return [v for batch in self.batches([name]) for v in batch.column(0).to_pylist()]
+
+    @abstractmethod
+    def array(self, name: str) -> NDArray[Any]:
+        """A column of numbers or texts; an empty cell is NaN or None."""
+
+    @abstractmethod
+    def first_cells(self, name: str, most: int) -> list[str]:
+        """The first cells of a column as text."""
+
+    @abstractmethod
+    def numbers(self, names: list[str]) -> NDArray[Any]:
+        """Columns of numbers as an array (n, p); an empty cell is NaN."""
+
+    @abstractmethod
+    def vectors(self, name: str) -> NDArray[Any]:
+        """A column of lists as an array (n, p); an empty cell is a row of NaN."""
 
     def check_names(self, names: Sequence[str], option: str = "") -> None:
         """Raise a ValueError that suggests near names if there is no such column."""
@@ -68,6 +89,13 @@ class Table:
                 raise ValueError(
                     f"{option}{self.what} has no column {name!r}; {near_names(name, self.columns)}"
                 )
+
+    def lengths_differ(self, name: str, row: int, found: int, width: int) -> ValueError:
+        """The error for vectors of different lengths."""
+        return ValueError(
+            f"row {row} of {name!r} in {self.what} has {found} numbers, others have {width}; all "
+            "rows must be equally long"
+        )
 
 
 def near_names(name: str, known: Sequence[str]) -> str:
