@@ -59,19 +59,26 @@ def count(n: int, what: str) -> str:
     return f"{n} {what}" if n == 1 else f"{n} {what}s"
 
 
-def why(asked: str, preset: str, encoder: str | None, texts: bool = False) -> str:
-    """Preset and encoder of a model, and why they were chosen.
+def why(
+    asked: str, preset: str, encoder: str | None, texts: bool = False, because: str = ""
+) -> str:
+    """Preset and encoder of a model, and why they were chosen; ``because`` is for the encoder.
 
     >>> why("auto", "vectors", None)
     'preset vectors (made for vectors of any kind), no encoder'
+    >>> why("auto", "vectors", "lite2", because="as asked")
+    'encoder lite2 (as asked), preset vectors (made for embeddings)'
     """
     reason = "as asked"
     if asked == "auto":
-        reason = "made for vectors of any kind" if preset == "vectors" else "made for small images"
-    through = "no encoder" if encoder is None else f"encoder {encoder}"
+        kind = "embeddings" if encoder is not None else "vectors of any kind"
+        reason = f"made for {kind if preset == 'vectors' else 'small images'}"
+    chosen, detail = f"preset {preset} ({reason})", f" ({because})" if because else ""
+    if encoder is None:
+        return f"{chosen}, no encoder{detail}"
     if texts and encoder == "tfidf":
-        through = "texts by tfidf (words, offline; --encoder hf:NAME compares meaning)"
-    return f"preset {preset} ({reason}), {through}"
+        return f"texts by tfidf (words, offline; --encoder hf:NAME compares meaning), {chosen}"
+    return f"encoder {encoder}{detail}, {chosen}"
 
 
 def choices(config: Any, neighbors: Any, labelling: Sequence[Mapping[str, Any]]) -> str:

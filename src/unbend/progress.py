@@ -47,6 +47,7 @@ Callback = Callable[[Tick], Mapping[str, float] | None]
 
 _SHOWN = ("R", "R_c", "delta_R", "rank", "images/s", "samples/s")
 _WHOLE = ("rank", "images/s", "samples/s")
+_WIDE = 130  # columns of a terminal that has room for bars and live numbers
 
 
 def say(text: str) -> None:
@@ -91,15 +92,17 @@ def console_progress() -> Iterator[Progress]:
         Progress as Bars,
     )
 
-    columns = (
+    console = Console(stderr=True)
+    columns = [
         TextColumn("{task.description:<10}"),
-        BarColumn(bar_width=24),
+        BarColumn(bar_width=24 if console.width >= _WIDE else 16),
         MofNCompleteColumn(),
         TimeElapsedColumn(),
         TextColumn("{task.fields[left]}", style="cyan"),
-        TextColumn("{task.fields[numbers]}", style="dim"),
-    )
-    with Bars(*columns, console=Console(stderr=True)) as bars:
+    ]
+    if console.width >= _WIDE:  # else rich would squeeze the bars to nothing
+        columns.append(TextColumn("{task.fields[numbers]}", style="dim"))
+    with Bars(*columns, console=console) as bars:
         tasks = {}
 
         remaining = _Remaining()
@@ -118,8 +121,8 @@ def console_progress() -> Iterator[Progress]:
 
 # The stages of a run in their order, and the share of the time that each takes on a usual input.
 _RUN = {
-    "decode": 10, "reading": 1, "encode": 24, "neighbours": 4, "stage 1": 30, "stage 2": 12,
-    "labels": 6, "writing": 8, "report": 5,
+    "decode": 10, "reading": 1, "encode": 24, "choosing neighbours": 2, "neighbours": 2,
+    "stage 1": 28, "number of clusters": 2, "stage 2": 12, "labels": 6, "writing": 8, "report": 5,
 }  # fmt: skip
 
 
@@ -131,12 +134,15 @@ def whole_run(progress: Progress) -> Progress:
     >>> tell(Tick("stage 1", 1, 2)), tell(Tick("report", 1, 1))
     (None, None)
     >>> seen
-    [('stage 1', 1), ('whole run', 54), ('report', 1), ('whole run', 100)]
+    [('whole run', 0), ('stage 1', 1), ('whole run', 53), ('report', 1), ('whole run', 100)]
     """
-    reached = 0
+    reached = -1
 
     def tell(tick: Tick) -> None:
         nonlocal reached
+        if reached < 0:  # its bar comes first
+            reached = 0
+            progress(Tick("whole run", 0, 100))
         progress(tick)
         if tick.stage not in _RUN:
             return
@@ -165,6 +171,9 @@ def _notebook_progress() -> Iterator[Progress]:
 
     def draw(tick: Tick) -> None:
         nonlocal last
+        if tick.text:
+            rows[tick.text] = f"<div><small>{escape(tick.text)}</small></div>"
+            return
         text = f"{escape(tick.stage)} {tick.done}/{tick.total} {escape(_numbers(tick))}"
         bar = f'<progress max="{max(1, tick.total)}" value="{tick.done}"></progress>'
         rows[tick.stage] = f"<div><small>{bar} {text}</small></div>"
@@ -185,16 +194,20 @@ def _in_notebook() -> bool:
 
 def _plain_lines(every: float = 5.0) -> Progress:
     last: dict[str, float] = {}
+    finished: dict[str, int] = {}
     remaining = _Remaining()
 
     def write(tick: Tick) -> None:
         if tick.text:
             say(tick.text)
             return
+        if tick.done == 0 or finished.get(tick.stage) == tick.total == tick.done:
+            return  # nothing is done yet, or a stage is repeated, as labels are for each labelling
         now, left = time.monotonic(), remaining.after(tick)
         due = now - last.get(tick.stage, -every) >= every
         if due or tick.done == tick.total:
             last[tick.stage] = now
+            finished[tick.stage] = tick.total if tick.done == tick.total else -1
             parts = (tick.stage, f"{tick.done}/{tick.total}", left, _numbers(tick))
             say("  ".join(filter(None, parts)))
 

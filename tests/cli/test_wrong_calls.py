@@ -138,7 +138,7 @@ OPTIONS = [
     (["--encoder", "lite2"], "an encoder is for images, and 'blobs.npy' holds vectors"),
     (["--encoder", "missing.ckpt"], "missing.ckpt"),
     (["--labels", "missing.npy"], "missing.npy"),
-    (["--labels", "y_short.npy"], "`labels` must be one per sample, got 7 for 120"),
+    (["--labels", "y_short.npy"], "--labels must be one per sample, got 7 for 120"),
     (["--labels", "folders"], "labels='folders' is for folders of files"),
     (["--compare"], "--compare needs true labels, and 'blobs.npy' has none"),
     (["--max-broken", "2"], "2.0 is not in the range"),

@@ -285,10 +285,10 @@ class FittedModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixi
         sizes: list[int] = np.bincount(found, minlength=self.n_clusters_).tolist()
         return sizes
 
-    def describe(self) -> str:
+    def describe(self, because: str = "") -> str:
         """Preset and encoder of a fitted model, and why they were chosen, in one line."""
-        reader = self._reader
-        return why(self.preset, self.config_.preset, reader.encoder_name, reader.is_of_texts)
+        name, texts = self._reader.encoder_name, self._reader.is_of_texts
+        return why(self.preset, self.config_.preset, name, texts, because)
 
     def _html_repr(self) -> str:
         """scikit-learn's diagram for notebooks, below a card of what was found."""

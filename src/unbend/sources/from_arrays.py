@@ -30,7 +30,7 @@ def read_array_file(path: Path, key: str | None, options: ReadOptions) -> Source
 def read_named_set(spec: str, options: ReadOptions) -> Source:
     """A data set by its name, with its own labels."""
     if options.labels is not None:
-        raise ValueError(f"`labels`: {spec!r} has its own labels; leave `labels` out")
+        raise ValueError(f"--labels: {spec!r} has its own labels; leave --labels out")
     data = load_named(spec, progress=options.progress)
     known = bool((data.y >= 0).all())  # the unlabelled part of STL-10 has none
     return Source(

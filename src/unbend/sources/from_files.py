@@ -86,6 +86,7 @@ def read_listing(
         broken=broken,
         decoded=found.decoded,
         note=skipped_hint(listing).strip(" ()"),
+        unit="file",
         _hashes=lambda: found.hashes,
     )
 
@@ -128,6 +129,7 @@ def text_source(
         y=y,
         classes=classes,
         broken=broken,
+        unit=unit,
         _hashes=lambda: [hash_values(text) for text in X],
         **about,
     )

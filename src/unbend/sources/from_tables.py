@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from unbend.exceptions import UnbendWarning
 from unbend.pixels.folders import Listing
 from unbend.sources.columns import path_column, read_paths
 from unbend.sources.from_arrays import array_source
@@ -80,4 +82,12 @@ def _ids(table: Table, column: str | None) -> Sequence[str]:
             f"--id: column {column!r} of {table.what} is empty in row {empty[0]}; fill it or name "
             "another"
         )
-    return [str(value) for value in values]
+    names = [str(value) for value in values]
+    if len(set(names)) < len(names):
+        warnings.warn(
+            f"--id: column {column!r} of {table.what} has {len(set(names))} different values in "
+            f"{len(names)} rows, so some samples share a name",
+            UnbendWarning,
+            stacklevel=2,
+        )
+    return names

@@ -45,6 +45,8 @@ class Source:
         Number of files decoded by this call; 0 if all came from the cache.
     note : str
         One line for the user: which columns of a table were read, which files were skipped.
+    unit : {"row", "file"}
+        What is skipped if it is broken.
     reading : dict
         How to read new samples of the same kind: ``columns``, ``id`` and ``text``.
     """
@@ -60,11 +62,24 @@ class Source:
     broken: list[Broken] = field(default_factory=list)
     decoded: int = 0
     note: str = ""
+    unit: str = "row"
     reading: dict[str, Any] = field(default_factory=dict)
     _hashes: Callable[[], Sequence[str]] = field(default=lambda: (), repr=False)
 
     def __len__(self) -> int:
         return len(self.X)
+
+    def describe(self) -> str:
+        """What was read, in one line.
+
+        >>> from unbend.sources import open_source
+        >>> open_source([[0.0, 1.0], [2.0, 3.0]]).describe()
+        'read 2 vectors of 2 from array'
+        """
+        kind = self.kind[:-1] if len(self) == 1 else self.kind
+        shape = f" of {' x '.join(map(str, self.X.shape[1:]))}" if self.X.ndim > 1 else ""
+        note = f" ({self.note})" if self.note else ""
+        return f"read {len(self)} {kind}{shape} from {self.name}{note}"
 
     @cached_property
     def hashes(self) -> Sequence[str]:
@@ -83,7 +98,7 @@ def encode_truth(
     if truth is None:
         return None, None
     if len(truth) != n:
-        raise ValueError(f"`labels` must be one per {what}, got {len(truth)} for {n}")
+        raise ValueError(f"--labels must be one per {what}, got {len(truth)} for {n}")
     return encode_labels(truth if kept is None else truth[kept])
 
 

@@ -79,15 +79,15 @@ def read_true_labels(
     path = Path(labels)
     if path.suffix.lower() in (".npy", *TABLE_SUFFIXES):
         if not path.is_file():
-            raise FileNotFoundError(f"`labels`: file {str(path)!r} does not exist")
+            raise FileNotFoundError(f"--labels: file {str(path)!r} does not exist")
         return _from_file(path, names)
     if table is not None:
-        table.check_names([str(labels)], "`labels`")
+        table.check_names([str(labels)], "--labels")
     if arrays is not None and arrays.suffix.lower() in (".npz", ".safetensors"):
         return read_array(arrays, str(labels))
     hint = "; did you mean 'folders'?" if get_close_matches(str(labels), ["folders"]) else ""
     raise ValueError(
-        "`labels` must be a .npy or .csv file, or a column of the source, got "
+        "--labels must be a .npy or .csv file, or a column of the source, got "
         f"{str(labels)!r}{hint}"
     )
 

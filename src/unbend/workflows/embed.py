@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from unbend.notebook import count
 from unbend.progress import Progress, silent
 from unbend.runs import npy_file, write_csv
 from unbend.workflows.inputs import read_inputs
@@ -30,9 +31,9 @@ class EmbedResult(Result):
 
     def summary(self) -> str:
         """One line of text."""
-        broken = f", {self.n_broken} broken files left out" if self.n_broken else ""
+        broken = f", {count(self.n_broken, 'broken file')} left out" if self.n_broken else ""
         return (
-            f"{self.n_samples} images as vectors of width {self.dim}{broken}, "
+            f"{count(self.n_samples, 'image')} as vectors of width {self.dim}{broken}, "
             f"{self.seconds:.0f} s; written to {self.out}"
         )
 

@@ -30,6 +30,7 @@ class Inputs:
     source: Source
     encoder: Encoder | None = None
     text_encoder: str | TextEncoder | None = None
+    because: str = ""  # why this encoder, or none
 
     @property
     def n_samples(self) -> int:
@@ -71,7 +72,8 @@ def read_inputs(
     """
     if holds_texts(spec, options.get("text")):
         chosen = _for_texts(encoder, device)
-        return Inputs(open_source(spec, progress=progress, **options), None, chosen)
+        source = open_source(spec, progress=progress, **options)
+        return Inputs(source, None, chosen, _because(encoder, source, None))
     loaded = _load_early(spec, encoder, device)
     source = _open(spec, image_size, loaded, progress, options)
     if encoder == "auto" and loaded is None and _wants_encoder(source):
@@ -88,12 +90,25 @@ def read_inputs(
             if source.paths is not None and image_size is None:  # decode at its resolution
                 source = _open(spec, image_size, loaded, progress, {**options, "ready": None})
     if source.kind == "texts":
-        return Inputs(source, None, _for_texts(encoder, device))
+        return Inputs(source, None, _for_texts(encoder, device), _because(encoder, source, None))
     if loaded is not None and source.kind == "vectors":
         raise ValueError(
             f"an encoder is for images, and {_name(spec)} holds vectors; leave --encoder out"
         )
-    return Inputs(source, loaded)
+    return Inputs(source, loaded, None, _because(encoder, source, loaded))
+
+
+def _because(encoder: str | Encoder, source: Source, loaded: Encoder | None) -> str:
+    """Why there is this encoder, or none; vectors need no reason."""
+    if source.kind == "vectors":
+        return ""
+    if encoder != "auto":
+        return "as asked"
+    if source.kind == "texts":
+        return "found on this machine; --encoder tfidf compares words"
+    if loaded is not None:
+        return "the usual one for photographs"
+    return "none is installed" if _wants_encoder(source) else "small gray images need none"
 
 
 def _for_texts(encoder: str | Encoder, device: str) -> str | TextEncoder:

@@ -7,7 +7,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +24,7 @@ from unbend.tables import TABLE_SUFFIXES, is_table, near_names, open_table
 from unbend.workflows.image_folders import write_folders
 from unbend.workflows.label_rows import label_rows
 from unbend.workflows.outputs import check_folder
-from unbend.workflows.result import Result
+from unbend.workflows.result import NOT_IN_JSON, Result
 from unbend.workflows.run_files import broken_table
 from unbend.workflows.streaming import chunks
 
@@ -44,18 +44,21 @@ class PredictResult(Result):
     n_broken: int
     seconds: float
     broken: Path | None = None
-    read: str = ""
+    read: str = ""  # what the input was
+    unit: str = field(default="row", metadata=NOT_IN_JSON)  # what may be broken: a file or a row
 
     def summary(self) -> str:
-        """One line of text, or two for a table."""
-        broken = f", {self.n_broken} broken ones left out" if self.n_broken else ""
+        """What was read, and what was found."""
+        lost = count(self.n_broken, f"broken {self.unit}")
+        broken = f", {lost} left out" if self.n_broken else ""
         broken += f" (see {self.broken})" if self.broken is not None else ""
         where = "standard output" if self.out == _STDOUT else self.out
+        outliers = "1 outlier" if self.n_outliers == 1 else f"{self.n_outliers or 'no'} outliers"
         text = (
-            f"{count(self.n_samples, 'sample')} labelled, {self.n_outliers} of them outliers"
+            f"{count(self.n_samples, 'sample')} labelled, {outliers} among them"
             f"{broken}, {self.seconds:.0f} s; written to {where}"
         )
-        return f"read {self.read}\n{text}" if self.read else text
+        return f"{self.read}\n{text}"
 
 
 def predict(
@@ -135,8 +138,9 @@ def predict(
     listed = _list_broken(out, source)
     seconds = time.perf_counter() - start
     return PredictResult(
-        out, len(source.X), outliers, len(source.broken), seconds, listed, source.note
-    )
+        out, len(source), outliers, len(source.broken), seconds, listed, source.describe(),
+        source.unit,
+    )  # fmt: skip
 
 
 def load_run(run: str | Path, encoder: str | None = None) -> MLC:
@@ -161,14 +165,15 @@ def _reading(model: MLC, input: Any, id: str | None) -> dict[str, Any]:
         found["id"] = known["id"]
     if known.get("columns"):
         found["columns"] = known["columns"]
-        missing = next((name for name in known["columns"] if name not in columns), None)
-        if missing is not None:
-            raise ValueError(
-                f"the model was fitted on column {missing!r}, which {_name(input)!r} does not "
-                f"have; {near_names(missing, columns)}"
-            )
     if model._reader.is_of_texts:
         found["text"] = known.get("text") or _text_column(columns, input)
+    needed = [*found.get("columns", ()), *([found["text"]] if "text" in found else ())]
+    missing = next((name for name in needed if name not in columns), None)
+    if missing is not None:
+        raise ValueError(
+            f"the model was fitted on column {missing!r}, which {_name(input)!r} does not have; "
+            f"{near_names(missing, columns)}"
+        )
     return found
 
 

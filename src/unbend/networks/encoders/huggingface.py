@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import inspect
 import json
-import logging
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from unbend.disk.hub import is_offline
+from unbend.disk.hub import is_offline, quiet_transformers
 from unbend.disk.tensors import hash_tensors
 from unbend.networks.encoders.encoder import Encoder
 from unbend.networks.encoders.preprocess import IMAGENET_MEAN, IMAGENET_STD, Preprocessing
@@ -183,7 +181,7 @@ def _load_model(where: str, name: str) -> tuple[Any, list[str]]:
     except ImportError as error:
         raise ImportError(f"encoder 'hf:{name}' needs pip install 'unbend[hf]'") from error
     _check_folder(where, name)
-    with _quiet(), torch.random.fork_rng(devices=[]):
+    with quiet_transformers(), torch.random.fork_rng(devices=[]):
         try:
             model, info = AutoModel.from_pretrained(
                 where,
@@ -233,20 +231,3 @@ def _check_missing(name: str, missing: list[str], pooling: str) -> None:
             f"{', ...' if len(bad) > 5 else ''}); they would be random"
             + ("; take pooling='cls' or 'mean'" if all("pooler" in key for key in bad) else "")
         )
-
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """Silence progress bars and warnings of the library while a model loads."""
-    from transformers.utils import logging as module
-
-    library: Any = module
-    level, bars = library.get_verbosity(), library.is_progress_bar_enabled()
-    library.set_verbosity(logging.CRITICAL)
-    library.disable_progress_bar()
-    try:
-        yield
-    finally:
-        library.set_verbosity(level)
-        if bars:
-            library.enable_progress_bar()
