@@ -18,10 +18,18 @@ from unbend.pixels.decode import DEFAULT_SIZE, EXTENSIONS, crop_square
 from unbend.pixels.folders import list_images
 from unbend.pixels.workers import decode_all
 from unbend.samples import as_array
-from unbend.tables import choose_columns, open_table, read_features
-from unbend.texts.folders import list_texts, read_texts
+from unbend.tables import (
+    Choice,
+    NoNumbers,
+    Table,
+    choose_columns,
+    near_names,
+    open_table,
+    read_features,
+)
+from unbend.texts.folders import TEXT_SUFFIXES, list_texts, read_texts
 
-__all__ = ["as_samples", "is_text_array", "pick_columns"]
+__all__ = ["as_samples", "is_text_array", "pick_columns", "read_as_before"]
 
 _KEYS = ("pixel_values", "image", "img", "x", "inputs", "features", "embedding", "text")
 
@@ -57,6 +65,7 @@ def as_samples(X: Any, *, image_size: int | Callable[[], int | None] | None = No
         default.
     """
     size = _Side(image_size)
+    _refuse_others(X)
     if isinstance(X, (str, Path)):
         return _from_place(Path(X).expanduser(), size)
     if isinstance(X, Image.Image):
@@ -77,6 +86,23 @@ def as_samples(X: Any, *, image_size: int | Callable[[], int | None] | None = No
     return _channels_first(X)
 
 
+def _refuse_others(X: Any) -> None:
+    """Raise on what looks like samples but is not, with the call that makes samples of it."""
+    name, remedy = type(X).__name__, ""
+    if name in ("DatasetDict", "IterableDatasetDict"):
+        remedy = f"choose a split, as in X[{next(iter(X), 'train')!r}]"
+    elif type(X).__module__.startswith("datasets.") and not hasattr(X, "__len__"):
+        remedy = "take some rows, as in datasets.Dataset.from_list(list(X.take(10_000)))"
+    elif type(X) in (dict, set):  # a sparse matrix may be a kind of dict
+        remedy = "make a table of it, as in pandas.DataFrame(X)" if X else "give samples"
+    elif hasattr(X, "__next__"):
+        remedy = "pass list(X)"
+    elif name == "Series" and not all(isinstance(v, str) for v in X):
+        remedy = "pass a table: X.to_frame().T if it is one row, X.to_frame() if it is one column"
+    if remedy:
+        raise ValueError(f"X is of type {name}, which is not read; {remedy}")
+
+
 def _from_place(path: Path, size: _Side) -> NDArray[Any]:
     """A folder of images or texts, or one image."""
     if path.is_dir():
@@ -89,6 +115,8 @@ def _from_place(path: Path, size: _Side) -> NDArray[Any]:
         raise ValueError(f"{str(path)!r} holds neither images nor texts; give another folder")
     if path.suffix.lower() in EXTENSIONS:
         return _decode([str(path)], size)
+    if path.suffix.lower() in TEXT_SUFFIXES and path.is_file():
+        return _objects([read_texts(path.parent, [path.name])[0] or ""])
     if path.exists():
         raise ValueError(
             f"X is the file {str(path)!r}; read it first, or call unbend.workflows.cluster, which "
@@ -142,6 +170,8 @@ def _decode(paths: list[str], size: _Side) -> NDArray[np.uint8]:
             wrong.append(f"{paths[i]!r}: {found.reason}")
         else:
             X[i] = np.frombuffer(found.pixels, np.uint8).reshape(3, side, side)
+    if wrong and len(paths) == 1:
+        raise ValueError(f"cannot read the image {wrong[0]}")
     if wrong:
         raise ValueError(
             f"{len(wrong)} of {len(paths)} images cannot be read, e.g. {wrong[0]}; remove them, or "
@@ -230,7 +260,10 @@ def pick_columns(X: Any, fitted: Sequence[str] | None = None) -> Any:
     """
     if fitted is None:
         table = open_table(X)
-        choice = choose_columns(table)
+        try:
+            choice = choose_columns(table)
+        except NoNumbers as error:
+            return _only_texts(table, error)
         if choice.id is not None and choice.id in table.columns:
             choice.left_out[choice.id] = "looks like ids"
         if choice.left_out:
@@ -250,6 +283,40 @@ def pick_columns(X: Any, fitted: Sequence[str] | None = None) -> Any:
         if missing or columns[: len(names)] == names == columns:
             return X  # scikit-learn says what is wrong with it
     return _select(X, names)
+
+
+def _only_texts(table: Table, error: NoNumbers) -> NDArray[Any]:
+    """The texts of a table that has one column of text, and no numbers to take."""
+    if len(error.texts) != 1:
+        remedy = f"; choose one, as in X[{error.texts[0]!r}]" if error.texts else ""
+        several = f"several columns of text: {', '.join(error.texts)}{remedy}"
+        raise ValueError(f"X has {several if error.texts else 'no columns of numbers'}") from error
+    return _texts(table, error.texts[0])
+
+
+def _texts(table: Table, name: str) -> NDArray[Any]:
+    values = table.values(name)
+    empty = [i for i, value in enumerate(values) if value is None or not str(value).strip()]
+    if empty:
+        raise ValueError(
+            f"{name!r} of X is empty in {len(empty)} of {len(values)} rows, the first is "
+            f"{empty[0]}; remove them"
+        )
+    return _objects(values)
+
+
+def read_as_before(X: Any, reading: dict[str, Any]) -> NDArray[Any]:
+    """The vectors or texts of a table, from the columns that a run has read."""
+    table = open_table(X)
+    text = reading.get("text")
+    names = [text] if text is not None else list(reading["columns"])
+    missing = next((name for name in names if name not in table.columns), None)
+    if missing is not None:
+        raise ValueError(
+            f"the model was fitted on column {missing!r}, which X does not have; "
+            f"{near_names(missing, table.columns)}"
+        )
+    return read_features(table, Choice(names)) if text is None else _texts(table, text)
 
 
 def _listed(left: dict[str, str]) -> str:

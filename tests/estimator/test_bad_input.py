@@ -77,8 +77,8 @@ WRONG_PARAMETERS = [
 ]
 
 WRONG_SAMPLES = [
-    (_with(np.nan), "Input X contains NaN"),
-    (_with(np.inf), "Input X contains infinity"),
+    (_with(np.nan), "Input X contains NaN in 1 of 30 rows, the first is 3; remove them, or call"),
+    (_with(np.inf), "Input X contains infinity in 1 of 30 rows"),
     (X[:1], "Found array with 1 sample"),
     (X[:0], "Found array with 0 sample"),
     (X[:, :0], "Found array with 0 feature"),
@@ -93,7 +93,7 @@ WRONG_SAMPLES = [
     (IMAGES[:, :3, :3], "images must be at least 4 pixels wide and high, got \\(3, 3\\)"),
     (np.zeros((30, 8, 8, 4)), "images must have 1 or 3 channels, got 8; move the channels first"),
     (np.zeros((30, 2, 8, 8)), "images must have 1 or 3 channels, got 2; convert to gray or RGB"),
-    (np.full((30, 8, 8), np.nan), "X contains NaN or infinity; remove or repair those images"),
+    (np.full((30, 8, 8), np.nan), "X contains NaN in 30 of 30 images, the first is 0; remove them"),
     (IMAGES.astype(complex), "X must hold real numbers, got dtype complex128"),
     (IMAGES.astype(str), "X must hold real numbers, got dtype <U3"),
 ]

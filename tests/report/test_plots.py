@@ -96,7 +96,7 @@ def test_every_plot_draws_into_given_axes(model, name):
 def test_a_loaded_model_needs_the_samples_for_a_map(model, tmp_path):
     model.save(tmp_path / "model")
     loaded = load(tmp_path / "model")
-    with pytest.raises(ValueError, match="pass them, as in assess"):
+    with pytest.raises(ValueError, match="pass them as X"):
         unbend.plot_map(loaded)
     assert len(unbend.plot_map(loaded, X).collections[0].get_offsets()) == 80
 

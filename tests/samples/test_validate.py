@@ -40,7 +40,7 @@ def test_samples_that_do_not_fit_the_model_raise():
         with pytest.raises(ValueError, match="minimum of 2 is required by Model"):
             check_samples(model, X[:1])
     images[2, 1, 1] = np.nan
-    with pytest.raises(ValueError, match="X contains NaN or infinity; remove or repair"):
+    with pytest.raises(ValueError, match="X contains NaN in 1 of 4 images, the first is 2; remove"):
         check_samples(model, images)
 
 

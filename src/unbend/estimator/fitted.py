@@ -74,6 +74,8 @@ class FittedModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixi
     _waiting: Tensor  # samples that fitted nowhere in the updates so far
     # How a command read the samples of fit, see Source.reading; predict reads new ones alike.
     _reading: dict[str, Any] | None = None
+    # The run that the model was loaded from; the charts take features and labels from there.
+    _run: Path | None = None
     # Only after fit in this process.
     _fit_output: tuple[Output, np.dtype[Any]]
     _fit_scores: NDArray[np.float64]
@@ -144,7 +146,8 @@ class FittedModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixi
         """The input of the network: the encoder's vectors of images or texts, else the samples."""
         check_is_fitted(self)
         columns = getattr(self, "feature_names_in_", None)
-        return self._reader.embed(X, self._encoder_options(), self._scaling, columns)
+        options = self._encoder_options()
+        return self._reader.embed(X, options, self._scaling, columns, self._reading)
 
     @property
     def image_side(self) -> int | None:
@@ -245,9 +248,7 @@ class FittedModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixi
         """
         check_is_fitted(self)
         if not self.holds_fit_output:
-            raise ValueError(
-                "a loaded model does not hold the samples of fit; pass them, as in assess(X)"
-            )
+            raise ValueError("a loaded model does not hold the samples of fit; pass them as X")
         output, dtype = self._fit_output
         part = Output(output.Z[rows], output.C[rows])
         probabilities = self._probabilities(part.C, None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -100,14 +101,22 @@ class Reader:
 
     # ------------------------------------------------------------------ after fit
 
-    def embed(self, X: Any, options: EncoderOptions, scaling: Scaling, columns: Any) -> Any:
+    def embed(
+        self,
+        X: Any,
+        options: EncoderOptions,
+        scaling: Scaling,
+        columns: Any,
+        reading: dict[str, Any] | None = None,
+    ) -> Any:
         """What the network of a fitted model takes.
 
-        ``columns`` are the columns of the table of fit, if it was one.
+        ``columns`` are the columns of the table of fit, if it was one; ``reading`` is how a run
+        has read its table.
         """
         from unbend.in_memory import is_text_array
 
-        X = self._read(X, scaling, columns)
+        X = self._read(X, scaling, columns, reading)
         texts = is_text_array(X)
         if texts != self.is_of_texts:
             kind = "texts" if self.is_of_texts else f"samples {scaling.shape}"
@@ -122,16 +131,22 @@ class Reader:
             self.encoder = restore_encoder(self.record, options.encoder, options.device)
         return embed_images(self.encoder, X, cache=open_cache(options.cache_dir))
 
-    def _read(self, X: Any, scaling: Scaling, columns: Any) -> Any:
-        from unbend.in_memory import as_samples, pick_columns
+    def _read(self, X: Any, scaling: Scaling, columns: Any, reading: dict[str, Any] | None) -> Any:
+        from unbend.in_memory import as_samples, pick_columns, read_as_before
         from unbend.tables import is_table
 
         if isinstance(X, EncodedImages):
             return X
         if isinstance(X, (np.ndarray, Tensor)):
-            return as_samples(_as_batch(X, scaling))
+            return as_samples(_as_batch(X, scaling, encoded=self.record is not None))
+        if self.is_of_texts and isinstance(X, str) and not os.path.exists(X):
+            X = [X]  # a single text
         X = as_samples(X, image_size=partial(self.image_side, scaling))
-        return pick_columns(X, columns) if is_table(X) else X
+        if not is_table(X):
+            return X
+        if columns is None and reading and (reading.get("columns") or reading.get("text")):
+            return read_as_before(X, reading)
+        return pick_columns(X, columns)
 
     def image_side(self, scaling: Scaling) -> int | None:
         """Side to which image files are scaled for the model; None if it takes no images."""
@@ -151,12 +166,15 @@ class Reader:
         return embed_texts(self.text_encoder, texts, cache=cache, progress=progress)
 
 
-def _as_batch(X: Any, scaling: Scaling) -> Any:
-    """A single image of the fitted shape becomes a batch of one."""
+def _as_batch(X: Any, scaling: Scaling, encoded: bool) -> Any:
+    """A single image becomes a batch of one: (h, w, 3), or any form of the fitted shape."""
+    coloured = encoded or (scaling.is_image and scaling.shape[0] == 3)
+    if coloured and X.ndim == 3 and X.shape[2] == 3:  # no batch: gray images have 4 pixels or more
+        return X[None]
     if not scaling.is_image:
         return X
     c, h, w = scaling.shape
-    alone = [(c, h, w), (h, w, c)] if c > 1 else [(h, w), (1, h, w), (h, w, 1)]
+    alone = [(c, h, w)] if c > 1 else [(h, w), (1, h, w), (h, w, 1)]
     return X[None] if tuple(X.shape) in alone and X.shape != (1, h, w) else X
 
 

@@ -6,6 +6,7 @@ figure) and returns the axes. They need ``pip install 'unbend[plot]'``.
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 from unbend.estimator import MLC
 from unbend.report.map2d import lay_out, sample_by_cluster
 from unbend.report.palette import colours
+from unbend.report.run_facts import facts_of_run
 
 __all__ = ["plot_map", "plot_rates", "plot_similarity", "plot_spectrum", "plot_tree"]
 
@@ -34,7 +36,8 @@ def plot_map(
     model : MLC
         A fitted model.
     X : array-like, optional
-        Samples to show; by default those of ``fit``, which a loaded model no longer holds.
+        Samples to show; by default those of ``fit`` or of the run that the model was loaded from.
+        A model that ``save`` wrote no longer holds them.
     ax : matplotlib.axes.Axes, optional
         Where to draw.
     max_samples : int
@@ -151,9 +154,21 @@ def plot_tree(model: MLC, *, ax: Any = None) -> Any:
 
 def _features(model: MLC, X: Any) -> tuple[NDArray[np.floating], NDArray[np.int64]]:
     """Features and labels of X, or of the samples of fit, without outliers labelled -1."""
-    found = model.assess_fitted() if X is None else model.assess(X)
-    labels = model.labels_ if X is None else found.labels
-    return found.Z[labels >= 0], labels[labels >= 0]
+    check_is_fitted(model)
+    if X is None and not model.holds_fit_output and model._run is not None:
+        Z, labels = _stored(model._run)
+    else:
+        found = model.assess_fitted() if X is None else model.assess(X)
+        Z, labels = found.Z, model.labels_ if X is None else found.labels
+    return Z[labels >= 0], labels[labels >= 0]
+
+
+def _stored(run: Path) -> tuple[NDArray[np.floating], NDArray[np.int64]]:
+    """Features and labels of all samples of a run."""
+    facts = facts_of_run(run, noise=True)
+    if facts.features is None:
+        raise ValueError(f"the run {str(run)!r} holds no features.npy; pass the samples as X")
+    return facts.features, facts.labels
 
 
 def _axes(ax: Any, size: tuple[float, float]) -> Any:

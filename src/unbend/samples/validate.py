@@ -45,15 +45,28 @@ def check_samples(estimator: Any, X: Any, fitted: Scaling | None = None) -> NDAr
         as_array(X) if isinstance(X, Tensor) else X,
         reset=fitted is None,
         dtype=[np.float64, np.float32],
+        ensure_all_finite=False,  # scikit-learn's message does not say where
         ensure_min_samples=2 if fitted is None else 1,
     )
+    _check_finite(array, "Input X", "rows")
     return array
+
+
+def _check_finite(array: NDArray[Any], what: str, unit: str) -> None:
+    """Raise a ValueError that counts the samples with NaN or infinity."""
+    if array.dtype.kind != "f" or np.isfinite(array).all():
+        return
+    bad = np.flatnonzero(~np.isfinite(array).reshape(len(array), -1).all(axis=1))
+    kind = "NaN" if np.isnan(array).any() else "infinity"
+    raise ValueError(
+        f"{what} contains {kind} in {len(bad)} of {len(array)} {unit}, the first is {bad[0]}; "
+        "remove them, or call unbend.workflows.cluster, which skips and lists them"
+    )
 
 
 def _check_images(estimator: Any, X: Any, *, fitting: bool) -> NDArray[Any]:
     array, least = as_array(X), 2 if fitting else 1
-    if array.dtype.kind == "f" and not np.isfinite(array).all():
-        raise ValueError("X contains NaN or infinity; remove or repair those images")
+    _check_finite(array, "X", "images")
     if len(array) < least:
         raise ValueError(
             f"Found array with {len(array)} sample(s) (shape={array.shape}) while a minimum of "

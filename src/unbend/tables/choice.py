@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from unbend.tables.table import Table, near_names, shorten
 
-__all__ = ["Choice", "choose_columns", "read_features", "split_names"]
+__all__ = ["Choice", "NoNumbers", "choose_columns", "read_features", "split_names"]
 
 _ID_NAME = re.compile(
     r"(?i)(?:.*[_\- .])?(?:id|ids|uuid|guid|rowid|index|key)|unnamed:? \d+|rownames"
@@ -23,9 +23,17 @@ _LABEL_NAME = re.compile(
     r"(?:labels?|class|classes|class[_ ]?id|label[_ ]?id|targets?|category|y|y_true|truth)"
 )
 _PATH_NAMES = ("path", "file", "filename", "file_name", "image", "url")
-_TEXT = "text, see --text"  # why a column is left out
+_TEXT = "text"  # why a column is left out
 _MIN_ROWS = 20  # in fewer rows, whole numbers are often unique by chance
 _MAX_IDS = 2  # if more columns than this hold unique whole numbers, they are measurements
+
+
+class NoNumbers(ValueError):
+    """A table has no columns of numbers to take; ``texts`` are its columns of text."""
+
+    def __init__(self, message: str, texts: list[str]) -> None:
+        super().__init__(message)
+        self.texts = texts
 
 
 @dataclass(frozen=True)
@@ -53,7 +61,8 @@ class Choice:
             parts.append(f"ids from {self.id!r}")
         by_reason: dict[str, list[str]] = {}
         for name, reason in self.left_out.items():
-            by_reason.setdefault(reason, []).append(name)
+            hint = ", see --text" if reason == _TEXT else ""
+            by_reason.setdefault(reason + hint, []).append(name)
         out = [f"{shorten(names, 5)} ({reason})" for reason, names in by_reason.items()]
         return "; ".join([*parts, f"left out: {', '.join(out)}"] if out else parts)
 
@@ -169,18 +178,20 @@ def _guess(table: Table, id: str | None, left: dict[str, str]) -> Choice:
     for name in others:
         left[name] = _TEXT if table.kind_of(name).holds == "text" else "not numbers"
     if not features:
-        raise ValueError(_no_numbers_message(table, left))
+        texts = [name for name in others if left[name] == _TEXT]
+        raise NoNumbers(_no_numbers_message(table, left), texts)
     return Choice(features, id, None, left)
 
 
 def _no_numbers_message(table: Table, left: dict[str, str]) -> str:
     looks = [name for name, reason in left.items() if reason.startswith("looks")]
-    if looks:
-        return (
-            f"{table.what} has no columns of numbers except {shorten(looks)}, which look like ids "
-            f"or labels; name the columns to take, as in --columns {looks[0]}"
-        )
     hint = f"; {_text_hint(table)}" if _TEXT in left.values() else ""
+    if looks:
+        remedy = hint or f"; name the columns to take, as in --columns {looks[0]}"
+        verb = "looks like ids or labels" if len(looks) == 1 else "look like ids or labels"
+        return (
+            f"{table.what} has no columns of numbers except {shorten(looks)}, which {verb}{remedy}"
+        )
     return f"{table.what} has no columns of numbers; it holds: {shorten(table.columns)}{hint}"
 
 

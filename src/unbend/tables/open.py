@@ -25,6 +25,8 @@ def is_table(X: Any) -> bool:
     """Whether an object is a table in memory: pandas, polars, Arrow, or anything like them."""
     if hasattr(X, "iloc") and hasattr(X, "columns"):
         return True
+    if type(X).__name__ == "Series":
+        return False
     if type(X).__module__.partition(".")[0] == "polars":
         return type(X).__name__ in ("DataFrame", "LazyFrame")
     if _is_hugging_face(X):
