@@ -67,7 +67,7 @@ def place(unbend, tmp_path, vectors, trained):
 
 INPUTS = {
     "nothing.npy": "no file, folder or data set 'nothing.npy'; give a folder of images",
-    "digist": "no file, folder or data set 'digist'",
+    "digist": "no file, folder or data set 'digist'; did you mean 'digits'?",
     "digits:half": "half",
     "empty": "'empty' holds no images; give a folder with files of these kinds",
     "texts": "n_clusters='auto' of MLC needs at least 5 samples, got n_samples=1",

@@ -64,7 +64,7 @@ def place(unbend, vectors, trained):
 
 
 TABLES = [
-    (["header.csv"], "'header.csv' has no columns of numbers"),
+    (["header.csv"], "'header.csv' has no rows; give at least one"),
     (["empty.csv"], "'empty.csv' is empty; give one sample per line"),
     (["blank.csv"], "'blank.csv' is empty; give one sample per line"),
     (["ragged.csv"], "line 3 of 'ragged.csv' has 1 cells instead of 2; put quotes around"),
@@ -76,7 +76,9 @@ TABLES = [
     (["holes.csv", "--strict"], "8 of 30 rows of 'holes.csv' cannot be used (26.7%, limit 0.0%)"),
     (["holes.csv", "--strict"], "'0': NaN in b; '1': NaN in b; '2': NaN in b; repair them, or"),
     (["good.tsv"], "n_clusters='auto' of MLC needs at least 5 samples, got n_samples=2"),
-    (["sheet.xlsx"], "cannot read 'sheet.xlsx'; give a folder of images or texts, or a .npy"),
+    (["sheet.xlsx"], "cannot read 'sheet.xlsx'; save the table as .csv or .parquet, for"),
+    (["goood.csv"], "no file, folder or data set 'goood.csv'; did you mean 'good.csv'?"),
+    (["far/goood.csv"], "no file, folder or data set 'far/goood.csv'; give a folder of images"),
     (["bad.feather"], "'bad.feather' is damaged or not a valid .feather"),
     (["bad.arrow"], "'bad.arrow' is damaged or not a valid .arrow"),
     (["lists.parquet"], "several columns of lists: v, w; choose one with --columns v"),
@@ -113,7 +115,7 @@ TABLES = [
     (["photos", "--columns", "x"], "--columns is for tables, and 'photos' is not one"),
     (["photos", "--labels", "foldres"], "got 'foldres'; did you mean 'folders'?"),
     (["arrays.npz", "--labels", "lable"], "'arrays.npz' has no 'lable'; did you mean 'label'?"),
-    (["apple"], "'apple' holds no images (1 .jxl skipped: convert them to PNG)"),
+    (["apple"], "'apple' holds no images (1 .jxl skipped: convert it to PNG)"),
     (["notes", "--encoder", "none"], "texts need an encoder; leave --encoder out for tfidf"),
     (["notes", "--encoder", "lite2"], "no text encoder is called 'lite2'; use tfidf, hf:NAME"),
     (["notes", "--encoder", "photos"], "'photos' holds no .safetensors weights"),

@@ -81,7 +81,7 @@ def test_predict_says_what_was_read_and_skipped():
     cluster(photos(), out="run", n_clusters=2, encoder="none", settings=QUICK, report=False)
     Path("photos/raw.cr2").write_bytes(b"x")
     read = predict("run", "photos", out="p.csv").summary().splitlines()[0]
-    assert read == "read 12 images of 3 x 64 x 64 from photos (1 .cr2 skipped: convert them to PNG)"
+    assert read == "read 12 images of 3 x 64 x 64 from photos (1 .cr2 skipped: convert it to PNG)"
 
 
 @pytest.mark.parametrize(

@@ -91,7 +91,8 @@ def skipped_hint(listing: Listing) -> str:
         return ""
     counts = ", ".join(f"{n} {kind}" for kind, n in sorted(listing.skipped.items()))
     apple = any(kind in (".heic", ".heif") for kind in listing.skipped)
-    remedy = "pip install 'unbend[heif]'" if apple else "convert them to PNG"
+    them = "it" if sum(listing.skipped.values()) == 1 else "them"
+    remedy = "pip install 'unbend[heif]'" if apple else f"convert {them} to PNG"
     return f" ({counts} skipped: {remedy})"
 
 

@@ -45,6 +45,8 @@ def _read_image_list(path: Path, table: Table, column: str, options: ReadOptions
 
 def read_table(table: Table, name: str, options: ReadOptions) -> Source:
     """The numbers, vectors or texts of a table."""
+    if table.n == 0:
+        raise ValueError(f"{table.what} has no rows; give at least one")
     labels = options.labels
     choice = choose_columns(
         table,
@@ -54,8 +56,6 @@ def read_table(table: Table, name: str, options: ReadOptions) -> Source:
         labels=labels if isinstance(labels, str) and labels in table.columns else None,
         text=options.text,
     )
-    if table.n == 0:
-        raise ValueError(f"{table.what} has no rows; give at least one")
     names = _ids(table, choice.id)
     known = choice.id is not None or table.names is not None
     truth = options.true_labels(names if known else None, table=table)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +27,9 @@ from unbend.tables import TABLE_SUFFIXES, is_table, open_table
 from unbend.texts.folders import TEXT_SUFFIXES, list_texts
 
 __all__ = ["holds_texts", "open_source"]
+
+# Tables that are not read here.
+_OTHER_TABLES = (".xlsx", ".xls", ".ods", ".json", ".jsonl", ".ndjson", ".pkl", ".h5", ".orc")
 
 
 def open_source(
@@ -173,6 +178,10 @@ def _locate(text: str) -> tuple[Path, str | None]:
     if path.exists():
         if not path.is_dir() and not path.is_file():
             raise ValueError(f"{text!r} is not a regular file; give a file or a folder")
+        if path.suffix.lower() in _OTHER_TABLES and path.is_file():
+            raise ValueError(
+                f"cannot read {text!r}; save the table as .csv or .parquet, for example with pandas"
+            )
         if path.is_file() and path.suffix.lower() not in (*known, *EXTENSIONS, *TEXT_SUFFIXES):
             raise ValueError(
                 f"cannot read {text!r}; give a folder of images or texts, or a {', '.join(known)} "
@@ -182,7 +191,23 @@ def _locate(text: str) -> tuple[Path, str | None]:
     head, colon, key = text.rpartition(":")
     if colon and head.lower().endswith(known) and Path(head).expanduser().is_file():
         return Path(head).expanduser(), key
+    near = _near(path)
+    if near is not None:
+        raise FileNotFoundError(f"no file, folder or data set {text!r}; did you mean {near!r}?")
     raise FileNotFoundError(
         f"no file, folder or data set {text!r}; give a folder of images or texts, a "
         f"{', '.join(known)} file, or one of: {', '.join(NAMED_SETS)}"
+    )
+
+
+def _near(path: Path) -> str | None:
+    """A data set or a neighbour of the missing path whose name is almost the same."""
+    try:
+        beside = {str(path.with_name(name)): name for name in os.listdir(path.parent)}
+    except OSError:  # the folder is missing, too
+        beside = {}
+    names = {name: name for name in NAMED_SETS} | beside
+    found = get_close_matches(path.name, names.values(), 1, 0.75)
+    return (
+        next((whole for whole, name in names.items() if name == found[0]), None) if found else None
     )

@@ -15,6 +15,7 @@ from unbend import __version__
 from unbend.disk import has_arrow
 from unbend.estimator import MLC
 from unbend.metrics import clustering_accuracy
+from unbend.notebook import count
 from unbend.runs import software
 
 __all__ = ["Diagnosis", "doctor"]
@@ -62,7 +63,7 @@ class Diagnosis:
         lines = [
             f"versions   {versions}",
             f"system     {self.system}",
-            f"devices    {', '.join(self.devices)}; {self.threads} threads",
+            f"devices    {', '.join(self.devices)}; {count(self.threads, 'thread')}",
             *(f"           {line}" for line in self.advice),
             encoders,
         ]
