@@ -47,6 +47,7 @@ def place(unbend, vectors, trained):
     pq.write_table(pa.table({}), "none.parquet")
     feather.write_feather(pa.table({"a": np.zeros(0)}), "rows.feather")
     Path("sheet.xlsx").write_text("hello")
+    Path("packed.csv.gz").write_bytes(b"\x1f\x8b")
     Path("notes").mkdir()
     for i in range(6):
         Path(f"notes/{i}.txt").write_text(f"word{i} and more")
@@ -77,6 +78,7 @@ TABLES = [
     (["holes.csv", "--strict"], "'0': NaN in b; '1': NaN in b; '2': NaN in b; repair them, or"),
     (["good.tsv"], "n_clusters='auto' of MLC needs at least 5 samples, got n_samples=2"),
     (["sheet.xlsx"], "cannot read 'sheet.xlsx'; save the table as .csv or .parquet, for"),
+    (["packed.csv.gz"], "cannot read 'packed.csv.gz', which is packed; unpack it first"),
     (["goood.csv"], "no file, folder or data set 'goood.csv'; did you mean 'good.csv'?"),
     (["far/goood.csv"], "no file, folder or data set 'far/goood.csv'; give a folder of images"),
     (["bad.feather"], "'bad.feather' is damaged or not a valid .feather"),
@@ -123,7 +125,7 @@ TABLES = [
     (["blanks"], "6 of 6 files of 'blanks' cannot be read"),
     (["silent.csv", "--text", "body"], "9 of 9 rows of 'silent.csv' cannot be used"),
     (["numbers.csv", "--text", "body"], "the 9 texts share no words to compare"),
-    (["words.csv", "--text", "body", "-k", "9"], "-k 9 must be at most the 2 samples to train on"),
+    (["words.csv", "--text", "body", "-k", "9"], "-k 9 is more than the 2 samples to train on"),
     (["nothing.csv", "-o", "run"], "no file, folder or data set 'nothing.csv'"),
     (["good.csv", "--columns", "hieght", "-o", "run"], "did you mean 'height'?"),
     (["good.csv", "--labels", "lable", "-o", "run"], "did you mean 'label'?"),

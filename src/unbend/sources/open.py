@@ -30,6 +30,7 @@ __all__ = ["holds_texts", "open_source"]
 
 # Tables that are not read here.
 _OTHER_TABLES = (".xlsx", ".xls", ".ods", ".json", ".jsonl", ".ndjson", ".pkl", ".h5", ".orc")
+_PACKED = (".gz", ".zip", ".bz2", ".xz", ".zst", ".7z", ".tar", ".tgz", ".rar")
 
 
 def open_source(
@@ -182,6 +183,8 @@ def _locate(text: str) -> tuple[Path, str | None]:
             raise ValueError(
                 f"cannot read {text!r}; save the table as .csv or .parquet, for example with pandas"
             )
+        if path.suffix.lower() in _PACKED and path.is_file():
+            raise ValueError(f"cannot read {text!r}, which is packed; unpack it first")
         if path.is_file() and path.suffix.lower() not in (*known, *EXTENSIONS, *TEXT_SUFFIXES):
             raise ValueError(
                 f"cannot read {text!r}; give a folder of images or texts, or a {', '.join(known)} "

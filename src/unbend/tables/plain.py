@@ -14,7 +14,11 @@ from unbend.tables.table import Kind, Table
 
 __all__ = ["NULLS", "PlainTable", "column_of_cells", "column_of_series", "parse_vector"]
 
-NULLS = ("", "NA", "N/A", "n/a", "NaN", "nan", "NAN", "null", "NULL", "None", "-nan", "<NA>")
+# Cells that mean "no number" among numbers, as pandas, R, Excel and people write them.
+NULLS = (
+    "", "NA", "N/A", "n/a", "n.a.", "NaN", "nan", "NAN", "-nan", "-NaN", "null", "NULL", "None",
+    "<NA>", "#N/A", "#NA", "#DIV/0!", "#VALUE!", "?", "-",
+)  # fmt: skip
 _FLAGS = {"true": True, "True": True, "TRUE": True, "false": False, "False": False, "FALSE": False}
 
 # What a column holds, and its values: numbers as an array, all else as a list.
@@ -68,7 +72,7 @@ class PlainTable(Table):
         return np.stack([np.full(width, np.nan) if row is None else row for row in rows])
 
 
-def column_of_cells(cells: list[str]) -> Column:
+def column_of_cells(cells: list[str], decimal: str = ".") -> Column:
     """A column of a csv file, by what its cells look like.
 
     >>> column_of_cells(["1", "", "2.5"])
@@ -82,7 +86,7 @@ def column_of_cells(cells: list[str]) -> Column:
     whole = _parsed(known, int)
     if whole is not None and max(map(abs, whole)) < 2**63:
         return Kind("whole", "int64"), _filled(cells, whole)
-    fractions = _parsed(known, float)
+    fractions = _parsed([cell.replace(decimal, ".") for cell in known], float)
     if fractions is not None:
         return Kind("fraction", "float64"), _filled(cells, fractions)
     if all(cell in _FLAGS for cell in known):

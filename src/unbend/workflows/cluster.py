@@ -393,9 +393,14 @@ class _Job:
     def _check_count(self) -> None:
         k, n = self.model.n_clusters, self.inputs.n_samples
         rows = n if self.rows is None else len(self.rows)
+        if n == 1 and self.inputs.source.kind == "texts":
+            raise ValueError(
+                f"{self.inputs.source.names[0]!r} is a single text; give a folder of texts, or "
+                "rename a table to .csv"
+            )
         if isinstance(k, int) and k > rows:
             raise ValueError(
-                f"-k {k} must be at most the {rows} samples to train on; take fewer clusters"
+                f"-k {k} is more than the {count(rows, 'sample')} to train on; take fewer clusters"
             )
 
     def _train(self) -> None:

@@ -1,4 +1,4 @@
-"""csv files and pandas tables need no pyarrow, which is an extra."""
+"""csv files as they come, and csv files and pandas tables without pyarrow, which is an extra."""
 
 import subprocess
 import sys
@@ -40,39 +40,53 @@ def place(tmp_path, monkeypatch):
     monkeypatch.setenv("UNBEND_CACHE", str(tmp_path / ".cache"))
 
 
-def written(text: str, name: str = "t.csv") -> str:
-    Path(name).write_text(text)
+def written(text: str | bytes, name: str = "t.csv") -> str:
+    Path(name).write_bytes(text if isinstance(text, bytes) else text.encode())
     return name
 
 
-# What pandas reads from the same file is the truth.
+GERMAN = FRAME.rename(columns={"a": "länge"}).to_csv(index=False, sep=";", decimal=",")
+# The text of a file, and how pandas reads it, which is the truth.
 FILES = {
-    "plain": FRAME.to_csv(index=False),
-    "without a header": "\n".join(f"{a!r},{b!r}" for a, b in X[:, :2].tolist()) + "\n",
-    "semicolons": FRAME.to_csv(index=False, sep=";"),
-    "empty cells": FRAME.assign(a=FRAME["a"].where(FRAME.index != 4)).to_csv(index=False),
-    "whole numbers with holes": "a,b\n1,2\n,3\n5,NA\n",
-    "booleans": "a,b\nTrue,1.5\nFalse,2.5\n",
-    "exponents and infinity": "a,b\n1e-3,inf\n-2E5,-inf\n",
-    "large whole numbers": f"a,b\n{2**62},1\n{2**70},2\n",
-    "blank lines": "a,b\n\n1,2\n\n3,4\n",
-}
+    "plain": (FRAME.to_csv(index=False), {}),
+    "without a header": (
+        "\n".join(f"{a!r},{b!r}" for a, b in X[:, :2].tolist()) + "\n", {"header": None}),
+    "semicolons": (FRAME.to_csv(index=False, sep=";"), {"sep": ";"}),
+    "decimal commas": (GERMAN, {"sep": ";", "decimal": ","}),
+    "decimal commas without a header": (
+        "1,5;2\n-3,25;4,5\n", {"sep": ";", "decimal": ",", "header": None}),
+    "tabs and decimal commas": (
+        "a\tb\n1\t2,5e3\n3\t,5\n", {"sep": "\t", "decimal": ","}),
+    "Latin-1": (GERMAN.encode("latin-1"), {"sep": ";", "decimal": ",", "encoding": "latin-1"}),
+    "spaces, as NumPy writes them": ("1.5 2\n3 4e-2\n", {"sep": " ", "header": None}),
+    "empty cells": (
+        FRAME.assign(a=FRAME["a"].where(FRAME.index != 4)).to_csv(index=False), {}),
+    "question marks": ("a,b\n1,2\n?,3\n5,n.a.\n7,#N/A\n", {"na_values": ["?", "n.a."]}),
+    "whole numbers with holes": ("a,b\n1,2\n,3\n5,NA\n", {}),
+    "booleans": ("a,b\nTrue,1.5\nFalse,2.5\n", {}),
+    "exponents and infinity": ("a,b\n1e-3,inf\n-2E5,-inf\n", {}),
+    "large whole numbers": (f"a,b\n{2**62},1\n{2**70},2\n", {}),
+    "blank lines": ("a,b\n\n1,2\n\n3,4\n", {}),
+}  # fmt: skip
 
 
+@pytest.mark.parametrize("arrow", [True, False])
 @pytest.mark.parametrize("name", FILES)
-def test_numbers_are_those_that_pandas_reads(name, without_arrow):
-    file = written(FILES[name])
-    header = None if name == "without a header" else 0
-    frame = pd.read_csv(file, header=header, sep=";" if name == "semicolons" else ",")
-    expected = frame.drop(columns=["id", "label", "note"], errors="ignore").to_numpy(np.float64)
+def test_numbers_are_those_that_pandas_reads(name, arrow, monkeypatch):
+    monkeypatch.setattr("unbend.tables.delimited.has_arrow", lambda: arrow)
+    text, how = FILES[name]
+    file = written(text)
+    frame = pd.read_csv(file, **how).drop(columns=["id", "label", "note"], errors="ignore")
     table = open_table(file)
-    found = read_features(table, choose_columns(table))
-    np.testing.assert_array_equal(found.astype(np.float64), expected)
+    choice = choose_columns(table)
+    assert choice.features == [str(name) for name in frame.columns]
+    found = read_features(table, choice).astype(np.float64)
+    np.testing.assert_array_equal(found, frame.to_numpy(np.float64))
 
 
 @pytest.mark.parametrize("name", FILES)
 def test_the_choice_is_the_same_with_arrow(name, monkeypatch):
-    file = written(FILES[name])
+    file = written(FILES[name][0])
     with_arrow = choose_columns(open_table(file))
     monkeypatch.setattr("unbend.tables.delimited.has_arrow", lambda: False)
     without = choose_columns(open_table(file))
