@@ -1,6 +1,7 @@
 """What fit, predict, load and the charts take in Python, and what they say to the rest."""
 
 import os
+import warnings
 from pathlib import Path
 
 import datasets
@@ -12,6 +13,7 @@ import pytest
 from PIL import Image
 
 from unbend import MLC, load, plot_map, plot_similarity
+from unbend.exceptions import UnbendWarning
 from unbend.workflows import cluster
 
 matplotlib.use("Agg")
@@ -107,6 +109,16 @@ def test_predict_takes_one_picture_as_an_array(encoder):
     if encoder is None:
         with pytest.raises(ValueError, match=r"shape .3, 20, 30., but the model was fitted on"):
             fitted.predict(np.zeros((20, 30, 3), np.uint8))
+
+
+def test_photographs_without_an_encoder_are_warned_of():
+    pictures = [Image.fromarray(x) for x in PIXELS]
+    with pytest.warns(UnbendWarning, match="pass encoder='lite2'") as said:
+        fitted = model().fit(pictures)
+    assert said[0].filename == __file__  # the line of the caller, not one of ours
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        fitted.predict(pictures)  # it was said once
 
 
 def test_the_model_of_a_run_takes_the_columns_of_the_run(recwarn):

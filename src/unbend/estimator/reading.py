@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -13,6 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from unbend.encoding import EncodedImages, embed_images, embed_texts, open_cache, restore_encoder
+from unbend.exceptions import UnbendWarning
 from unbend.networks import Encoder, load_encoder
 from unbend.progress import Progress, silent
 from unbend.samples import Scaling
@@ -66,7 +68,21 @@ class Reader:
 
         if isinstance(X, EncodedImages):
             return X
-        X = as_samples(X, image_size=partial(self._load_side, options))
+        decoded = False
+
+        def side() -> int | None:  # called only if files or pictures are scaled
+            nonlocal decoded
+            decoded = True
+            return self._load_side(options)
+
+        X = as_samples(X, image_size=side)
+        if decoded and options.encoder is None:
+            warnings.warn(
+                "photographs cluster far better through an encoder: pass encoder='lite2' (pip "
+                "install 'unbend[encoder]')",
+                UnbendWarning,
+                stacklevel=5,
+            )
         return pick_columns(X, None) if is_table(X) else X
 
     def _load_side(self, options: EncoderOptions) -> int | None:
