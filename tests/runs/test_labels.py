@@ -190,7 +190,7 @@ def test_without_pyarrow_labels_are_written_and_read_as_csv_alone(tmp_path, monk
     for attempt in (
         lambda: labels_file(tmp_path / "l.parquet").__enter__(),
         lambda: need_arrow("this"),
-        lambda: open_table(tmp_path / "labels.csv"),
+        lambda: open_table(tmp_path / "other.parquet"),
         lambda: read_labels(tmp_path / "other.parquet"),
     ):
         (tmp_path / "other.parquet").touch()

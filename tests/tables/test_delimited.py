@@ -29,9 +29,7 @@ machinery.PathFinder.find_spec = staticmethod(
 
 @pytest.fixture
 def without_arrow(monkeypatch):
-    monkeypatch.setattr("unbend.tables.delimited.has_arrow", lambda: False)
-    monkeypatch.setattr("unbend.tables.open.has_arrow", lambda: False)
-    monkeypatch.setattr("unbend.disk.arrow.has_arrow", lambda: False)
+    monkeypatch.setattr("unbend.disk.arrow.find_spec", lambda name: None)
 
 
 @pytest.fixture(autouse=True)
@@ -73,7 +71,8 @@ FILES = {
 @pytest.mark.parametrize("arrow", [True, False])
 @pytest.mark.parametrize("name", FILES)
 def test_numbers_are_those_that_pandas_reads(name, arrow, monkeypatch):
-    monkeypatch.setattr("unbend.tables.delimited.has_arrow", lambda: arrow)
+    if not arrow:
+        monkeypatch.setattr("unbend.disk.arrow.find_spec", lambda name: None)
     text, how = FILES[name]
     file = written(text)
     frame = pd.read_csv(file, **how).drop(columns=["id", "label", "note"], errors="ignore")
@@ -88,7 +87,7 @@ def test_numbers_are_those_that_pandas_reads(name, arrow, monkeypatch):
 def test_the_choice_is_the_same_with_arrow(name, monkeypatch):
     file = written(FILES[name][0])
     with_arrow = choose_columns(open_table(file))
-    monkeypatch.setattr("unbend.tables.delimited.has_arrow", lambda: False)
+    monkeypatch.setattr("unbend.disk.arrow.find_spec", lambda name: None)
     without = choose_columns(open_table(file))
     assert (without.features, without.id) == (with_arrow.features, with_arrow.id)
     assert without.left_out == with_arrow.left_out
@@ -138,7 +137,7 @@ def test_a_wrong_line_is_named(without_arrow):
 def test_columns_of_pandas_are_known_by_their_values(column, holds, monkeypatch):
     frame = pd.DataFrame({"x": column})
     assert open_table(frame).kind_of("x").holds == holds  # by Arrow
-    monkeypatch.setattr("unbend.tables.open.has_arrow", lambda: False)
+    monkeypatch.setattr("unbend.disk.arrow.find_spec", lambda name: None)
     assert open_table(frame).kind_of("x").holds == holds
 
 
