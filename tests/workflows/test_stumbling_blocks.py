@@ -136,6 +136,8 @@ def test_8_arguments_are_judged_before_the_place():
     assert call("cluster", "a.npy", "-k", 4, "-o", "run", "--no-report", "-q", *FAST).exit_code == 0
     wrong = call("cluster", "gone.npy", "-o", "run", "-q")
     assert "no file, folder or data set 'gone.npy'" in wrong.stderr
+    many = call("cluster", "a.npy", "-o", "run", "-q", "-k", 41)
+    assert "-k 41 is more than the 40 samples to train on; take fewer clusters" in many.stderr
     right = call("cluster", "a.npy", "-o", "run", "-q")
     assert "holds a run already" in right.stderr
 

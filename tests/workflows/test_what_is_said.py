@@ -139,3 +139,9 @@ def test_the_result_as_json_says_what_was_read():
     done = json.loads(call("predict", "run", "t.csv", "-o", "p.csv", "-q", "--json").stdout)
     assert done["read"] == "read 24 vectors of 4 from t (4 columns (a, b, c, d))"
     assert "unit" not in done
+
+
+def test_a_table_with_the_name_of_a_text_is_explained():
+    FRAME.to_csv("table.txt", index=False)
+    done = call("cluster", "table.txt", "-k", 3, "-q")
+    assert "'table.txt' is a single text; give a folder of texts, or rename a table" in done.stderr

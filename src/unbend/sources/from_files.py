@@ -60,7 +60,7 @@ def read_listing(
     n = len(listing.names)
     if truth is not None:
         encode_truth(truth, None, n, "image file")  # fail before decoding, which takes minutes
-    options.ready()
+    options.ready(n)
     found = open_pixels(
         listing.root,
         listing.names,

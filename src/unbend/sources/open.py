@@ -46,7 +46,7 @@ def open_source(
     exclude: str | Sequence[str] | None = None,
     id: str | None = None,
     text: str | None = None,
-    ready: Callable[[], None] | None = None,
+    ready: Callable[[int], None] | None = None,
     progress: Progress = silent,
 ) -> Source:
     """Open samples of any kind.
@@ -82,7 +82,8 @@ def open_source(
     id, text : str, optional
         The columns of ids and of texts.
     ready : callable, optional
-        Called when all arguments have been judged, before images are decoded.
+        Called with the number of samples when all arguments have been judged, before images are
+        decoded.
     progress
         Receives the progress of decoding and downloads.
 
@@ -108,14 +109,14 @@ def open_source(
         ready=_once(ready),
     )
     source = _open(spec, options)
-    options.ready()
+    options.ready(len(source))
     return source
 
 
-def _once(function: Callable[[], None] | None) -> Callable[[], None]:
+def _once(function: Callable[[int], None] | None) -> Callable[[int], None]:
     """Call the function the first time only."""
     waiting = [] if function is None else [function]
-    return lambda: waiting.pop()() if waiting else None
+    return lambda n: waiting.pop()(n) if waiting else None
 
 
 def _open(spec: Any, options: ReadOptions) -> Source:

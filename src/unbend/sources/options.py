@@ -20,7 +20,7 @@ __all__ = ["ReadOptions", "check_image_size", "check_max_broken"]
 
 @dataclass(frozen=True)
 class ReadOptions:
-    """The options of one call. ``ready`` is called before images are decoded."""
+    """The options of one call. ``ready`` is called with n before images are decoded."""
 
     size: int
     workers: int | None
@@ -32,7 +32,7 @@ class ReadOptions:
     id: str | None
     text: str | None
     progress: Progress
-    ready: Callable[[], None]
+    ready: Callable[[int], None]
 
     def refuse_columns(self, what: str) -> None:
         """Raise if an option for tables was given with something that is not a table."""

@@ -168,8 +168,10 @@ def cluster(
         raise ValueError(f"{given} is for -k auto, got -k {n_clusters}; leave one of them out")
     found: list[RunDirectory] = []
 
-    def claim() -> None:
-        """Check the run directory before the work, which takes minutes."""
+    def claim(n: int) -> None:
+        """Check counts and the run directory before the work, which takes minutes."""
+        if n > 1:  # else there is more to say, when it is read
+            _check_clusters(n_clusters, n, _rows_to_train_on(train_on, n, seed))
         place = out or default_out(input)
         found.append(RunDirectory(place, overwrite=overwrite and leads, resume=resume or not leads))
         if leads:
@@ -254,6 +256,14 @@ def _rows_to_train_on(train_on: int | str, n: int, seed: int) -> NDArray[np.int6
     return np.sort(chosen).astype(np.int64)
 
 
+def _check_clusters(k: int | str, n: int, rows: NDArray[np.int64] | None) -> None:
+    most = n if rows is None else len(rows)
+    if isinstance(k, int) and k > most:
+        raise ValueError(
+            f"-k {k} is more than the {count(most, 'sample')} to train on; take fewer clusters"
+        )
+
+
 @dataclass
 class _Job:
     """One call of :func:`cluster`, from the inputs to the files."""
@@ -295,7 +305,7 @@ class _Job:
         self, identity: dict[str, Any], spec: str, *, compare: bool, report: bool, start: float
     ) -> ClusterResult:
         """Train or resume, then write all files."""
-        self._check_count()
+        self._check_samples()
         if not is_first():
             return self._help(identity, start)
         try:
@@ -390,18 +400,15 @@ class _Job:
         reason = error.strerror or str(error)
         return OSError(f"cannot write the run to {str(self.run.path)!r}: {reason}; {remedy}")
 
-    def _check_count(self) -> None:
-        k, n = self.model.n_clusters, self.inputs.n_samples
-        rows = n if self.rows is None else len(self.rows)
+    def _check_samples(self) -> None:
+        """Judge what is known only now: without broken files and duplicates."""
+        n = self.inputs.n_samples
         if n == 1 and self.inputs.source.kind == "texts":
             raise ValueError(
                 f"{self.inputs.source.names[0]!r} is a single text; give a folder of texts, or "
                 "rename a table to .csv"
             )
-        if isinstance(k, int) and k > rows:
-            raise ValueError(
-                f"-k {k} is more than the {count(rows, 'sample')} to train on; take fewer clusters"
-            )
+        _check_clusters(self.model.n_clusters, n, self.rows)
 
     def _train(self) -> None:
         samples: Any = self.inputs.source.X
