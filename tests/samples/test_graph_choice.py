@@ -149,6 +149,8 @@ def test_reason_names_the_metric_and_the_next():
     assert "0.930" in choice.reason()
     assert "next ridge:0.003 0.900" in choice.reason()
     assert NeighborChoice("cosine", {}).reason() == "neighbours by cosine, as asked"
+    tie = NeighborChoice("euclidean", {"euclidean": 0.99999, "standardized": 1.0})
+    assert "score 1.000, standardized about the same" in tie.reason()
 
 
 def test_choice_round_trips_through_json():

@@ -52,9 +52,15 @@ class NeighborChoice:
             return f"neighbours by {self.metric}, as asked"
         if not others:
             return f"neighbours by {self.metric}: one column has almost all the variance"
+        own, (next_score, next_metric) = self.scores[self.metric], others[0]
+        if f"{own:.3f}" == f"{next_score:.3f}":
+            return (
+                f"neighbours by {self.metric}: no graph separates the groups better "
+                f"(score {own:.3f}, {next_metric} about the same)"
+            )
         return (
             f"neighbours by {self.metric}: their graph separates the groups best "
-            f"(score {self.scores[self.metric]:.3f}; next {others[0][1]} {others[0][0]:.3f})"
+            f"(score {own:.3f}; next {next_metric} {next_score:.3f})"
         )
 
     def to_dict(self) -> dict[str, Any]:
