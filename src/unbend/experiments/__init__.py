@@ -26,6 +26,7 @@ EXPERIMENTS = {
     "views": "neighbours, cached and live views of encoded photographs, in accuracy and time",
     "pretraining": "nearest neighbours in the features of each self-supervised method",
     "backbones": "accuracy and time of ten backbones on small images",
+    "steps": "how long stage 1 must be, and whether anything without labels tells",
     "recipe": "how the preset for small images was chosen, without labels",
     "suite": "all methods on a fixed list of problems, by scores, ranks and seconds",
     "labels": "merge tree, number of clusters, confidence and outliers, before and now",
