@@ -139,10 +139,18 @@ def test_points_of_a_chart_lie_where_their_numbers_say():
         x_label="x",
         marks=[(5, "half")],
     )
-    assert chart["marks"] == [{"at": 50.0, "text": "half"}]
+    assert chart["marks"] == [{"at": 50.0, "text": "half", "end": False, "row": 0}]
     assert [d[0] for d in chart["lines"][0]["dots"]] == [0.0, 100.0]
     assert chart["lines"][0]["path"].count("M") == 2  # None breaks the line
     assert chart["lines"][0]["path"].startswith("M0 100")
+
+
+def test_texts_of_near_marks_lie_in_rows():
+    line = {"name": "n", "style": "a", "x": [0, 100], "y": [0.0, 1.0]}
+    marks = [(0, "stage 1"), (86, "stage 2"), (93, "stage 2, eta 2")]
+    chart = charts.line_chart([line], label="l", x_label="x", marks=marks)
+    assert [m["row"] for m in chart["marks"]] == [0, 0, 1]
+    assert [m["end"] for m in chart["marks"]] == [False, True, True]
 
 
 def test_branches_of_the_tree_meet_at_the_cost_of_merging():

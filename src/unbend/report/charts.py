@@ -38,6 +38,9 @@ def ticks(low: float, high: float, count: int = 5) -> list[float]:
     return [round(v, 12) for v in values]
 
 
+_CHARACTER = 2.5  # width of a letter above the narrowest chart, in percent
+
+
 def line_chart(
     series: Sequence[Series],
     *,
@@ -84,8 +87,26 @@ def line_chart(
         ],
         "x_ticks": [{"at": left(t), "text": f"{t:,g}"} for t in x_ticks],
         "y_ticks": [{"at": top(t), "text": f"{t:,g}"} for t in ticks(y0, y1)],
-        "marks": [{"at": left(x), "text": text} for x, text in marks],
+        "marks": _in_rows([(left(x), text) for x, text in marks]),
     }
+
+
+def _in_rows(marks: Sequence[tuple[float, str]]) -> list[dict[str, Any]]:
+    """Texts above the chart, each in the lowest row where it does not meet another.
+
+    A text stands right of its mark, or left of it in the right part of the chart.
+    """
+    placed: list[dict[str, Any]] = []
+    rows: list[list[tuple[float, float]]] = []
+    for at, text in marks:
+        end, width = at > 55, _CHARACTER * len(text)
+        start, stop = (at - width, at) if end else (at, at + width)
+        free = (r for r, row in enumerate(rows) if all(stop < a or b < start for a, b in row))
+        row = next(free, len(rows))
+        rows += [[]] if row == len(rows) else []
+        rows[row].append((start, stop))
+        placed.append({"at": at, "text": text, "end": end, "row": row})
+    return placed
 
 
 def _pairs(series: Series) -> list[tuple[float, float | None]]:
