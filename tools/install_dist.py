@@ -1,5 +1,6 @@
 """Install the wheel into an empty environment and run the smoke tests there.
 
+It prints the versions, the size beside torch and the times of imports.
 ``python -m tools.install_dist newest`` takes the newest versions of what unbend needs, ``lowest``
 the lowest that ``pyproject.toml`` allows. Pins after that win, as in ``lowest torch==2.13.0``. Give
 torch's index for CPUs as ``PIP_EXTRA_INDEX_URL`` to avoid gigabytes of CUDA.
@@ -36,9 +37,13 @@ def main() -> None:
         pip = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
         subprocess.run([*pip, wheel, "-c", pins], check=True)
         print(f"installed in {time.perf_counter() - start:.0f} s", flush=True)
-        _print_size(Path(name) / "env")
+        found = _installed(Path(name) / "env")
+        _print_versions(found, python)
+        _print_size(found)
         env = {k: v for k, v in os.environ.items() if k != "PYTHONPATH"}
         env |= {"HOME": name, "UNBEND_CACHE": str(Path(name) / "cache")}
+        for code in ("import unbend", "import torch, sklearn.base", "from unbend import MLC"):
+            print(f"{_seconds([python, '-c', code], name, env):.2f} s  {code}", flush=True)
         # Not from the checkout, whose src/ must not be what is tested.
         subprocess.run([python, ROOT / "tools" / "smoke.py"], cwd=name, env=env, check=True)
 
@@ -69,11 +74,32 @@ def _environment(folder: Path) -> str:
     return str(found[0])
 
 
-def _print_size(folder: Path) -> None:
-    """What unbend adds to an environment that has torch and what torch itself requires."""
+def _installed(folder: Path) -> dict[str, Distribution]:
+    """The packages of an environment by their names."""
     packages = next(folder.glob("[Ll]ib/**/site-packages"))  # lib64 is a link to lib
-    found = {_key(d.metadata["Name"]): d for d in distributions(path=[str(packages)])}
-    sizes = {name: _size(d, packages) for name, d in found.items()}
+    return {_key(d.metadata["Name"]): d for d in distributions(path=[str(packages)])}
+
+
+def _print_versions(found: dict[str, Distribution], python: str) -> None:
+    """What was really installed for each direct requirement."""
+    done = subprocess.run([python, "-V"], capture_output=True, text=True, check=True)
+    versions = [f"{name} {found[name].version}" for name in _needs(found["unbend"]) if name in found]
+    print(", ".join([done.stdout.strip(), *versions]))
+
+
+def _seconds(command: list[str], work: str, env: dict[str, str]) -> float:
+    """The shortest of three times; the first also reads the files from the disk."""
+    times = []
+    for _ in range(3):
+        start = time.perf_counter()
+        subprocess.run(command, cwd=work, env=env, check=True)
+        times.append(time.perf_counter() - start)
+    return min(times)
+
+
+def _print_size(found: dict[str, Distribution]) -> None:
+    """What unbend adds to an environment that has torch and what torch itself requires."""
+    sizes = {name: _size(d) for name, d in found.items()}
     torch = _closure("torch", found)
     added = [name for name in found if name not in torch and name != "pip"]
     print(f"{sum(sizes[name] for name in added) / 1e6:.0f} MB beside torch", end=", ")
@@ -89,17 +115,22 @@ def _closure(name: str, found: dict[str, Distribution]) -> set[str]:
         name = waiting.pop()
         if name in found and name not in known:
             known.add(name)
-            needs = [n for n in found[name].requires or [] if "extra ==" not in n]
-            waiting += [_key(re.split(r"[^\w.-]", n, maxsplit=1)[0]) for n in needs]
+            waiting += _needs(found[name])
     return known
+
+
+def _needs(distribution: Distribution) -> list[str]:
+    """Names of what a package requires, without its extras."""
+    needs = [n for n in distribution.requires or [] if "extra ==" not in n]
+    return [_key(re.split(r"[^\w.-]", n, maxsplit=1)[0]) for n in needs]
 
 
 def _key(name: str) -> str:
     return re.sub(r"[-_.]+", "-", name).lower()
 
 
-def _size(distribution: Distribution, packages: Path) -> int:
-    paths = [packages / file for file in distribution.files or []]
+def _size(distribution: Distribution) -> int:
+    paths = [Path(str(distribution.locate_file(file))) for file in distribution.files or []]
     return sum(path.stat().st_size for path in paths if path.is_file())
 
 
