@@ -15,6 +15,7 @@ import sys
 import tempfile
 import time
 import venv
+from collections.abc import Sequence, Set
 from importlib.metadata import Distribution, PathDistribution, distributions
 from pathlib import Path
 from zipfile import Path as ZipPath
@@ -83,7 +84,8 @@ def _installed(folder: Path) -> dict[str, Distribution]:
 def _print_versions(found: dict[str, Distribution], python: str) -> None:
     """What was really installed for each direct requirement."""
     done = subprocess.run([python, "-V"], capture_output=True, text=True, check=True)
-    versions = [f"{name} {found[name].version}" for name in _needs(found["unbend"]) if name in found]
+    names = [name for name, _ in needs(found["unbend"].requires or []) if name in found]
+    versions = [f"{name} {found[name].version}" for name in names]
     print(", ".join([done.stdout.strip(), *versions]))
 
 
@@ -110,19 +112,31 @@ def _print_size(found: dict[str, Distribution]) -> None:
 
 def _closure(name: str, found: dict[str, Distribution]) -> set[str]:
     """A package and everything it requires, as far as it is installed."""
-    known, waiting = set(), [name]
+    done: set[tuple[str, frozenset[str]]] = set()
+    waiting = [(name, frozenset[str]())]
     while waiting:
-        name = waiting.pop()
-        if name in found and name not in known:
-            known.add(name)
-            waiting += _needs(found[name])
-    return known
+        item = waiting.pop()
+        if item[0] in found and item not in done:
+            done.add(item)
+            waiting += needs(found[item[0]].requires or [], item[1])
+    return {name for name, _ in done}
 
 
-def _needs(distribution: Distribution) -> list[str]:
-    """Names of what a package requires, without its extras."""
-    needs = [n for n in distribution.requires or [] if "extra ==" not in n]
-    return [_key(re.split(r"[^\w.-]", n, maxsplit=1)[0]) for n in needs]
+def needs(lines: Sequence[str], extras: Set[str] = frozenset()) -> list[tuple[str, frozenset[str]]]:
+    """What a package requires with some of its extras: names, each with the extras asked of it.
+
+    >>> needs(["a[x]>=1; python_version > '3'", "b==2; extra == 'big'"])
+    [('a', frozenset({'x'}))]
+    >>> needs(["b_c==2; extra == 'big'", "d; extra == 'small'"], {"big"})
+    [('b-c', frozenset())]
+    """
+    parsed = []
+    for line in lines:
+        extra = re.search(r"""extra == ["']([^"']+)""", line)
+        match = re.match(r"([\w.-]+)\s*(?:\[([^\]]*)\])?", line)
+        if match and (extra is None or extra[1] in extras):
+            parsed.append((_key(match[1]), frozenset(re.findall(r"[\w.-]+", match[2] or ""))))
+    return parsed
 
 
 def _key(name: str) -> str:

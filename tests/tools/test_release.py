@@ -9,7 +9,7 @@ import jinja2
 import pytest
 import yaml
 from tools.build_dist import check_source, check_wheel
-from tools.install_dist import lowest
+from tools.install_dist import lowest, needs
 from tools.lint_release import SCHEMAS, check_schema, lint_dockerfile
 
 import unbend
@@ -135,3 +135,11 @@ def test_the_lowest_versions_are_pinned_without_the_extras(archives):
     pins = [pin.replace(" ", "").replace('"', "'") for pin in lowest(archives[0], [])]
     assert pins == ["torch==2.4", "tomli==2.0;python_version<'3.11'"]
     assert lowest(archives[0], ["torch==2.13.0"]) == lowest(archives[0], [])[1:]
+
+
+def test_requirements_are_followed_through_the_extras_that_were_asked_for():
+    cuda = ["nvidia-cufft==12; extra == 'cufft'", 'nvidia_npp==13 ; extra == "npp"', "plain>=1"]
+    ((name, extras),) = needs(["cuda-toolkit[cufft,cudart]==13.0; platform_system == 'Linux'"])
+    assert (name, extras) == ("cuda-toolkit", {"cufft", "cudart"})
+    assert [n for n, _ in needs(cuda, extras)] == ["nvidia-cufft", "plain"]
+    assert [n for n, _ in needs(cuda)] == ["plain"]
