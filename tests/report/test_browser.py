@@ -1,10 +1,12 @@
 """The report in a real browser: no errors, offline, usable by pointer, keyboard, screen reader."""
 
 from contextlib import suppress
+from dataclasses import replace
+from itertools import combinations
 
 import numpy as np
 import pytest
-from tests.browser import PHONE, playwright, serious_issues, visiting
+from tests.browser import DESKTOP, PHONE, playwright, serious_issues, visiting
 
 from unbend.report import Facts, render, summarise
 
@@ -161,6 +163,29 @@ def test_phone_does_not_scroll_sideways(visit, report):
     box = page.locator("#detail").bounding_box()
     assert box["x"] >= 0
     assert box["x"] + box["width"] <= PHONE["width"] + 1
+
+
+@pytest.mark.parametrize("viewport", [DESKTOP, PHONE], ids=["desktop", "phone"])
+def test_no_text_lies_on_another(visit, facts, tmp_path, viewport):
+    """Long captions, and three stages of which two are short."""
+    history = [
+        {"stage": stage, "step": i, "R": 40.0, "R_c": 30.0, "delta_R": 10.0, "rank": 9}
+        for stage, steps in {"stage 1": 300, "stage 2": 20, "stage 2, eta 2": 20}.items()
+        for i in range(steps)
+    ]
+    sure = replace(facts, history=history, probability=np.full(len(facts.labels), 0.9972))
+    path = tmp_path / "report.html"
+    path.write_text(render(summarise(sure)), encoding="utf-8")
+    page = visit(path, viewport=viewport)
+    for texts in (".doubts li > span:last-child", ".chart .mt"):
+        boxes = page.locator(texts).evaluate_all(
+            "all => all.map(e => { const b = e.getBoundingClientRect();"
+            " return [b.left, b.top, b.right, b.bottom] })"
+        )
+        assert len(boxes) > 3
+        for a, b in combinations(boxes, 2):
+            beside = a[2] <= b[0] or b[2] <= a[0] or a[3] <= b[1] or b[3] <= a[1]
+            assert beside, (texts, a, b)
 
 
 def test_theme_can_be_switched(visit, report):
