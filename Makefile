@@ -143,6 +143,10 @@ install-test: dist  ## the wheel in empty environments, newest and lowest versio
 examples: $(STAMP)  ## run the examples and write their pages of the gallery
 	$(BIN)/python -m tools.run_examples
 
+.PHONY: gallery
+gallery: $(STAMP)  ## the reports of the gallery, and their pictures by Chromium
+	$(BIN)/python -m tools.report_gallery
+
 .PHONY: bench-explore
 bench-explore: $(STAMP)  ## the page of explore at 100,000 and a million samples, in Chromium
 	$(BIN)/python -m benchmarks.explore

@@ -22,10 +22,11 @@ extensions = [
 ]
 source_suffix = {".md": "myst-nb", ".ipynb": "myst-nb", ".rst": "restructuredtext"}
 nb_execution_mode = "off"  # `make examples` runs them
-exclude_patterns = ["_build"]
+exclude_patterns = ["_build", "extra"]
 html_theme = "furo"
 html_title = "unbend"
 html_static_path: list[str] = []
+html_extra_path = ["extra"]  # the reports of the gallery, as they are
 myst_heading_anchors = 3
 autodoc_typehints = "none"  # numpydoc sections name the types
 autodoc_member_order = "bysource"
