@@ -23,6 +23,9 @@ def test_example_runs_and_beats_chance(path, tmp_path):
     done = subprocess.run([sys.executable, path], capture_output=True, text=True, env=env)
     assert done.returncode == 0, done.stderr
     assert re.search(r"ACC (0\.\d+|1\.0+)", done.stdout), done.stdout
+    if path.stem == "6_objective":  # one that changes nothing would show nothing
+        between = [float(v) for v in re.findall(r"between groups (\S+)", done.stdout)]
+        assert between[0] < 0.2 < 0.5 < between[-1]
     # ARI is 0 by chance for any number and size of clusters.
     for score in re.findall(r"^MLC .*ARI (\S+)", done.stdout, re.M):
         assert float(score) > 0.3
