@@ -143,6 +143,10 @@ install-test: dist  ## the wheel in empty environments, newest and lowest versio
 examples: $(STAMP)  ## run the examples and write their pages of the gallery
 	$(BIN)/python -m tools.run_examples
 
+.PHONY: new-user
+new-user: $(STAMP)  ## the README's commands from an empty environment, timed (minutes)
+	$(BIN)/python -m tools.new_user
+
 .PHONY: gallery
 gallery: $(STAMP)  ## the reports of the gallery, and their pictures by Chromium
 	$(BIN)/python -m tools.report_gallery

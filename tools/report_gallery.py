@@ -30,6 +30,7 @@ COMMANDS = {
     "wine": "unbend cluster wine.csv --labels cultivar",
     "faces": "unbend cluster faces.npy -k 5 --noise",
 }
+PHOTOGRAPHS = np.random.default_rng(0).permutation(300) % 2  # which of two a crop is of
 
 
 def main() -> None:
@@ -68,7 +69,7 @@ def _photographs(work: Path) -> None:
     photographs = load_sample_images().images  # two arrays (427, 640, 3)
     rng, side = np.random.default_rng(0), 112
     (work / "photographs").mkdir()
-    for number, which in enumerate(rng.permutation(300) % 2):
+    for number, which in enumerate(PHOTOGRAPHS):
         top, left = rng.integers(427 - side), rng.integers(640 - side)
         crop = Image.fromarray(photographs[which][top : top + side, left : left + side])
         crop.save(work / "photographs" / f"{number:03d}.jpg", quality=90)

@@ -4,6 +4,7 @@ import re
 from pathlib import Path
 
 import pytest
+from tools.new_user import commands
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -35,3 +36,22 @@ def test_readme_names_the_two_commands():
     makefile = (ROOT / "Makefile").read_text()
     for command in re.findall(r"\$ make (\w+)", (ROOT / "README.md").read_text()):
         assert f"\n{command}:" in makefile
+
+
+def test_the_readme_installs_what_its_commands_need_and_they_parse():
+    """``make new-user`` runs them from an empty environment."""
+    from unbend.cli.app import main
+
+    project = (ROOT / "pyproject.toml").read_text()
+    first, second, *others = commands((ROOT / "README.md").read_text())
+    assert first.startswith("pip install torch --index-url https://")
+    extras = set(re.search(r"\[(.*)\]", second)[1].split(","))
+    assert extras >= {"encoder", "tables", "onnx", "explore"}
+    assert all(re.search(rf"^{extra} = \[", project, re.M) for extra in extras)
+    for command in others:
+        program, name, *words = command.split()
+        assert program == "unbend"
+        assert main.commands[name].make_context(name, words)
+    used = " ".join(others)
+    assert "cluster photos/" in used
+    assert "predict runs/photos new.jpg" in used
