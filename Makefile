@@ -98,6 +98,10 @@ bench-objective: $(STAMP)  ## rates and projection against the usual formulas
 bench-encode: $(STAMP)  ## encoders against their bare networks
 	$(BIN)/python -m benchmarks.encode
 
+.PHONY: bench-onnx
+bench-onnx: $(STAMP)  ## exported graphs against their models: differences, size, speed
+	$(BIN)/python -m benchmarks.onnx
+
 .PHONY: bench-folder
 bench-folder: $(STAMP)  ## a folder clustered twice: how soon the second run trains
 	$(BIN)/python -m benchmarks.folder

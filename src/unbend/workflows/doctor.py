@@ -91,6 +91,7 @@ def doctor(*, test: bool = True) -> Diagnosis:
             torch.version.cuda,
             torch.cuda.is_available(),
             nvidia=shutil.which("nvidia-smi") is not None,
+            mps=torch.backends.mps.is_available(),
         ),
         encoders={name: all(map(find_spec, needs)) for name, needs in _ENCODERS.items()},
         tables=has_arrow(),
@@ -100,15 +101,23 @@ def doctor(*, test: bool = True) -> Diagnosis:
 
 
 def torch_advice(
-    system: str, machine: str, built_for: str | None, usable: bool, *, nvidia: bool
+    system: str,
+    machine: str,
+    built_for: str | None,
+    usable: bool,
+    *,
+    nvidia: bool,
+    mps: bool = False,
 ) -> list[str]:
-    """The command that installs the right build of torch, if a wrong one is installed.
+    """How to use the GPU, or the command that installs the right build of torch.
 
     >>> torch_advice("Linux", "x86_64", None, False, nvidia=True)[1]
     'pip install --force-reinstall torch --index-url https://download.pytorch.org/whl/cu128'
     >>> torch_advice("Linux", "x86_64", "12.8", False, nvidia=False)[1]
     'pip install --force-reinstall torch --index-url https://download.pytorch.org/whl/cpu'
-    >>> torch_advice("Darwin", "arm64", None, False, nvidia=False)
+    >>> torch_advice("Darwin", "arm64", None, False, nvidia=False, mps=True)
+    ['the GPU of this Mac is used; --device cpu leaves it alone']
+    >>> torch_advice("Linux", "x86_64", None, False, nvidia=False)
     []
     """
     install = "pip install --force-reinstall torch --index-url https://download.pytorch.org/whl/"
@@ -121,6 +130,8 @@ def torch_advice(
         ]
     if built_for is not None and not usable:
         return [f"the NVIDIA driver does not run torch's CUDA {built_for}; update the driver"]
+    if mps:
+        return ["the GPU of this Mac is used; --device cpu leaves it alone"]
     if system == "Darwin" and machine == "x86_64":
         return ["torch 2.3 and later has no builds for Intel Macs; use conda-forge's"]
     return []
