@@ -34,6 +34,7 @@ autosummary_generate = True
 napoleon_google_docstring = False
 napoleon_use_rtype = False
 nitpicky = False
+html_math_renderer = "mathml"
 
 GENERATED = Path(__file__).parent / "generated"
 
@@ -80,7 +81,8 @@ def escape_mathematics(
 ) -> None:
     """|Z Zᵀ| and labels_ are mathematics and names here, not substitutions and links.
 
-    References become plain text: several classes of one page each have their own [1].
+    References become plain text: several classes of one page each have their own [1]. Code and
+    formulas stay as they are.
     """
     cited = False
     for k, line in enumerate(lines):
@@ -88,15 +90,42 @@ def escape_mathematics(
         cited = starts or (cited and line.startswith("   "))
         if cited:
             lines[k] = line[3:]  # the dots, or the indentation of a continued line
+    margin = -1  # that of a block of formulas, while inside it
     for k, line in enumerate(lines):
-        parts = re.split(r"(``.*?``)", line)
+        indent = len(line) - len(line.lstrip())
+        if line.lstrip().startswith(".. math::"):
+            margin = indent
+            continue
+        if margin >= 0 and (not line.strip() or indent > margin):
+            continue
+        margin = -1
+        parts = re.split(r"(``.*?``|:math:`.*?`)", line)
         for j in range(0, len(parts), 2):
             parts[j] = re.sub(r"(?<!\\)\|", r"\\|", parts[j].replace("[1]_", "[1]"))
             parts[j] = re.sub(r"(?<=\w)_(?!\w)", r"\\_", parts[j])
         lines[k] = "".join(parts)
 
 
+# What our formulas use and docutils does not know
+_UNKNOWN = {"⊤": r"\top ", "‖": r"\| ", "≤": r"\le ", r"\Big(": r"\Bigl(", r"\Big)": r"\Bigr)"}
+
+
+def write_formula(translator: object, node: object) -> None:
+    """A formula as MathML, which browsers show by themselves; MathJax would come from a network."""
+    from docutils.nodes import SkipNode, math_block
+    from docutils.utils.math.latex2mathml import tex2mathml
+
+    block = isinstance(node, math_block)
+    text = node.astext()  # type: ignore[attr-defined]
+    for sign, command in _UNKNOWN.items():
+        text = text.replace(sign, command)
+    formula = tex2mathml(text, as_block=block)
+    translator.body.append(f"<p>{formula}</p>" if block else formula)  # type: ignore[attr-defined]
+    raise SkipNode
+
+
 def setup(app: object) -> None:
-    """Hook the generated page in before the sources are read."""
+    """Hook the generated page in before the sources are read, and formulas that need no network."""
+    app.add_html_math_renderer("mathml", (write_formula, None), (write_formula, None))  # type: ignore[attr-defined]
     app.connect("builder-inited", write_command_pages)  # type: ignore[attr-defined]
     app.connect("autodoc-process-docstring", escape_mathematics)  # type: ignore[attr-defined]
