@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import sys
 import tarfile
 import zipfile
+from collections.abc import Mapping
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
@@ -23,6 +25,7 @@ def main() -> None:
     (source,) = (ROOT / "dist").glob("*.tar.gz")
     tracked = _git_files()
     problems = check_wheel(wheel, tracked) + check_source(source, tracked)
+    problems += check_tag(wheel, os.environ)
     if problems:
         sys.exit("\n".join(problems))
     for path in (wheel, source):
@@ -43,6 +46,24 @@ def check_source(path: Path, tracked: set[str]) -> list[str]:
         names = {m.name.partition("/")[2] for m in archive.getmembers() if m.isfile()}
     found = {n for n in names if n.startswith(SHIPPED)}
     return _differences(path.name, found, {n for n in tracked if n.startswith(SHIPPED)})
+
+
+def check_tag(wheel: Path, env: Mapping[str, str]) -> list[str]:
+    """A release must carry the version of its tag, as GitHub's workflow names it.
+
+    >>> check_tag(Path("unbend-0.2.0-py3-none-any.whl"), {"GITHUB_REF": "refs/tags/v0.3.0"})
+    ['the tag is v0.3.0, but the version of the wheel is 0.2.0; change src/unbend/__init__.py']
+    >>> check_tag(Path("unbend-0.2.0-py3-none-any.whl"), {"GITHUB_REF": "refs/heads/main"})
+    []
+    """
+    kind, _, tag = env.get("GITHUB_REF", "").rpartition("/")
+    version = wheel.name.split("-")[1]
+    if kind != "refs/tags" or tag == f"v{version}":
+        return []
+    return [
+        f"the tag is {tag}, but the version of the wheel is {version}; change "
+        "src/unbend/__init__.py"
+    ]
 
 
 def _differences(name: str, found: set[str], wanted: set[str]) -> list[str]:

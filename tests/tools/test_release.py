@@ -8,7 +8,7 @@ from pathlib import Path
 import jinja2
 import pytest
 import yaml
-from tools.build_dist import check_source, check_wheel
+from tools.build_dist import check_source, check_tag, check_wheel
 from tools.install_dist import lowest, needs
 from tools.lint_release import SCHEMAS, check_schema, lint_dockerfile
 
@@ -129,6 +129,16 @@ def test_what_is_missing_or_too_much_in_an_archive_is_named(archives):
         f"{source.name} lacks src/unbend/lost.html",
         f"{source.name} holds docs/extra.md, which git does not track",
     ]
+
+
+@pytest.mark.parametrize(
+    ("reference", "problem"),
+    [("refs/tags/v1", ""), ("refs/tags/v2", "v2"), ("refs/pull/7/merge", ""), (None, "")],
+)
+def test_a_tag_must_be_the_version(archives, reference, problem):
+    said = check_tag(archives[0], {"GITHUB_REF": reference} if reference else {})
+    assert len(said) == bool(problem)
+    assert problem in "".join(said)
 
 
 def test_the_lowest_versions_are_pinned_without_the_extras(archives):
