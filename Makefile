@@ -100,7 +100,7 @@ bench-encode: $(STAMP)  ## encoders against their bare networks
 
 .PHONY: bench-onnx
 bench-onnx: $(STAMP)  ## exported graphs against their models: differences, size, speed
-	$(BIN)/python -m benchmarks.onnx
+	$(BIN)/python -m benchmarks.onnx_graphs
 
 .PHONY: bench-folder
 bench-folder: $(STAMP)  ## a folder clustered twice: how soon the second run trains

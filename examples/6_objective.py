@@ -1,9 +1,10 @@
 # %% [markdown]
 # # Research: an objective of your own
 #
-# Stage 2 minimises −R + R_c: R_c draws the features of a group together, R keeps all features apart.
-# What if R counts less, or not at all? An objective is a function of the features and codes of a
-# batch, so the question takes a few lines. The same hooks take a backbone, views and callbacks.
+# Stage 2 minimises −R + R_c: R_c draws the features of a group together, R keeps all features
+# apart. What if R counts less, or not at all? An objective is a function of the features and codes
+# of a batch, so the question takes a few lines. The same hooks take a backbone, views and
+# callbacks.
 
 # %%
 import warnings
@@ -31,8 +32,8 @@ def less_room(weight):
 
 
 # %% [markdown]
-# One η and the paper's labels (line 10), so that all labels come from stage 2. By default the labels
-# may also come from stage 1, which an objective does not change.
+# One η and the paper's labels (line 10), so that all labels come from stage 2. By default the
+# labels may also come from stage 1, which an objective does not change.
 
 # %%
 only_stage_2 = {"stage2.sharpness": (0.75,), "labels.join": "none"}
@@ -66,8 +67,8 @@ for ax, weight in zip(axes[1:], (1.0, 0.0), strict=True):
 plt.show()
 
 # %% [markdown]
-# Without R the features collapse: all groups point nearly the same way. The guard notices, restores a
-# healthy state and lowers the learning rate, and the warning says so. The scores stay the same: labels
-# come from the codes of the other head, on which R does not depend. So this objective harms what
-# `transform` returns, not the labels. It is one seed of one data set: a claim needs several of both, as
-# in `unbend benchmark`.
+# Without R the features collapse: all groups point nearly the same way. The guard notices, restores
+# a healthy state and lowers the learning rate, and the warning says so. The scores stay the same:
+# labels come from the codes of the other head, on which R does not depend. So this objective harms
+# what `transform` returns, not the labels. It is one seed of one data set: a claim needs several of
+# both, as in `unbend benchmark`.

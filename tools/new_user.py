@@ -63,7 +63,9 @@ def commands(readme: str) -> list[str]:
 def _run(command: str, work: Path, env: dict[str, str]) -> str:
     """Run a command in a shell, print its time, and return what it wrote."""
     start = time.perf_counter()
-    done = subprocess.run(["bash", "-c", command], cwd=work, env=env, capture_output=True, text=True)
+    done = subprocess.run(
+        ["bash", "-c", command], cwd=work, env=env, capture_output=True, text=True
+    )
     shown = command.removeprefix(". env/bin/activate && ")
     print(f"{time.perf_counter() - start:6.1f} s  {shown}", flush=True)
     if done.returncode:

@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import jupytext
+import nbformat
 import numpy as np
 import pytest
 from PIL import Image
@@ -36,6 +38,14 @@ def test_every_example_has_its_page():
     index = (ROOT / "docs" / "gallery" / "index.md").read_text(encoding="utf-8")
     assert pages == {path.stem for path in EXAMPLES}
     assert all(f"\n{name}\n" in index for name in pages)
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
+def test_a_page_has_the_text_of_its_example_and_a_picture(path):
+    page = nbformat.read(ROOT / "docs" / "gallery" / f"{path.stem}.ipynb", as_version=4)
+    assert [c.source for c in page.cells] == [c.source for c in jupytext.read(path).cells]
+    outputs = [output for cell in page.cells for output in cell.get("outputs", [])]
+    assert any("image/png" in output.get("data", {}) for output in outputs)
 
 
 @pytest.mark.slow

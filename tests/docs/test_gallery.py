@@ -16,7 +16,9 @@ PAGE = (ROOT / "docs" / "gallery" / "reports.md").read_text(encoding="utf-8")
 def test_the_page_shows_every_report_with_its_command():
     assert {path.stem for path in REPORTS.glob("*.html")} == set(COMMANDS)
     for name, command in COMMANDS.items():
-        part = next(part for part in PAGE.split("\n## ") if f":target: ../reports/{name}.html" in part)
+        part = next(
+            part for part in PAGE.split("\n## ") if f":target: ../reports/{name}.html" in part
+        )
         assert f"$ {command}\n" in part
         assert f"{{image}} ../extra/reports/{name}.png\n" in part
         assert (REPORTS / f"{name}.png").is_file()

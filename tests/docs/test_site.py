@@ -20,7 +20,9 @@ def page():
         page.requests = []
         page.on("request", lambda request: page.requests.append(request.url))
         yield page
-        assert [url for url in page.requests if not url.startswith(("file:", "data:", "blob:"))] == []
+        assert [
+            url for url in page.requests if not url.startswith(("file:", "data:", "blob:"))
+        ] == []
 
 
 @pytest.mark.parametrize(

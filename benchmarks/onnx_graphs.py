@@ -1,8 +1,8 @@
-"""Exported graphs compared with their models: ``python -m benchmarks.onnx``, or ``make bench-onnx``.
+"""Exported graphs compared with their models: ``make bench-onnx``.
 
 One row for vectors, small images, photographs through an encoder, and embeddings. Each model is
-fitted on some samples; the graph, run by onnxruntime alone, and the model label other ones. Prints a
-table in Markdown; exits with 1 if probabilities differ by more than 1e-5.
+fitted on some samples; the graph, run by onnxruntime alone, and the model label other ones. Prints
+a table in Markdown; exits with 1 if probabilities differ by more than 1e-5.
 """
 
 from __future__ import annotations
