@@ -2,8 +2,8 @@
 
 import os
 import random
-import shutil
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +13,7 @@ from tools.attack import fuzz, kills
 from tools.attack.__main__ import ATTACKS, run_case
 from tools.attack.corpus import make_corpus
 from tools.attack.mutate import damage, damage_json
-from tools.attack.processes import Ended, call, judge
+from tools.attack.processes import Ended, judge
 
 import unbend.workflows.pretrain  # noqa: F401  loaded once, before any fork
 
@@ -35,12 +35,15 @@ def test_damaged_files_are_one_line(corpus, name):
     assert run_case("fuzz", name, 0, corpus) == "", f"fuzz:{name}:0"
 
 
-@pytest.mark.parametrize("name", ["x.npy", "packed.npz", "lists.parquet", "x.safetensors"])
+@pytest.mark.parametrize("name", fuzz.READERS)
 def test_the_same_commands_read_files_that_are_whole(corpus, tmp_path, name):
     """Otherwise the attack would only ever see one error."""
-    shutil.copy(corpus.folder / name, tmp_path)
-    command = ["predict", corpus.folder / "run", name, "-o", "labels.csv", "-q"]
-    assert call(*command, folder=tmp_path).code == 0
+    whole = replace(fuzz.READERS[name], damage=lambda data, rng: data)
+    ended = fuzz.attempt(whole, random.Random(0), corpus, tmp_path)
+    if 99999 in whole.command:
+        assert "99999" in ended.err
+    else:
+        assert ended.code == 0, ended.err
 
 
 @pytest.mark.parametrize("command", ["cluster-array", "predict", "export"])

@@ -1,12 +1,17 @@
 """Any tree as a record, any text as a table or a config: hypothesis looks for what breaks."""
 
+import io
 import json
+import random
+import tarfile
 
 import click
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from PIL import Image
+from tools.attack.mutate import damage
 
 from unbend.cli.settings import parse_setting
 from unbend.encoding import check_record
@@ -14,7 +19,9 @@ from unbend.rules import check_rule, whole
 from unbend.runs.labels import needs_quote
 from unbend.runs.manifest import listed_files, read_json
 from unbend.sources.matrices import read_array
+from unbend.tables import open_table
 from unbend.tables.delimited import open_delimited
+from unbend.workflows.shards import Unit, read_unit
 
 QUIET = settings(
     deadline=None, derandomize=True, max_examples=60, database=None,
@@ -73,12 +80,41 @@ def test_bytes_are_json_or_one_line(tmp_path, data):
 @given(
     data=st.binary(max_size=300), head=st.sampled_from([b"", b"\x93NUMPY\x01\x00", b"PK\x03\x04"])
 )
-@pytest.mark.parametrize("kind", ["npy", "npz", "safetensors", "parquet"])
+@pytest.mark.parametrize("kind", ["npy", "npz", "safetensors"])
 def test_bytes_are_an_array_or_one_line(tmp_path, kind, data, head):
     path = tmp_path / f"x.{kind}"
     path.write_bytes(head + data)
     words = said(lambda: read_array(path))
     assert f"x.{kind}" in words or isinstance(read_array(path), np.ndarray)
+
+
+@QUIET
+@given(data=st.binary(max_size=300), mark=st.sampled_from([b"", b"PAR1", b"ARROW1\0\0"]))
+@pytest.mark.parametrize("kind", ["parquet", "feather", "arrow"])
+def test_bytes_are_a_table_or_one_line(tmp_path, kind, data, mark):
+    path = tmp_path / f"x.{kind}"
+    path.write_bytes(mark + data + mark)
+    words = said(lambda: open_table(path))
+    assert f"x.{kind}" in words or open_table(path).n >= 0
+
+
+def test_a_damaged_tar_file_is_images_or_one_line(tmp_path):
+    """The shards of ``--engine ray``: headers, sizes and images, damaged from 150 seeds."""
+    with tarfile.open(tmp_path / "whole.tar", "w") as archive:
+        for i in range(3):
+            data = io.BytesIO()
+            Image.new("RGB", (9, 9), (80 * i, 0, 0)).save(data, "PNG")
+            member = tarfile.TarInfo(f"{i}.png")
+            member.size = len(data.getvalue())
+            archive.addfile(member, io.BytesIO(data.getvalue()))
+    whole = (tmp_path / "whole.tar").read_bytes()
+    unit = Unit(0, "tar", str(tmp_path), ("x.tar",))
+    counts = []
+    for seed in range(150):
+        (tmp_path / "x.tar").write_bytes(damage(whole, random.Random(seed)))
+        words = said(lambda: counts.append(len(read_unit(unit, 8).X)))
+        assert not words or "x.tar" in words
+    assert set(counts) == {0, 1, 2, 3}
 
 
 @QUIET

@@ -94,6 +94,8 @@ def test_input_that_is_cut_during_the_run(unbend, vectors):
         MemoryError(),
         RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory: you tried"),
         RuntimeError("can't start new thread"),
+        ImportError("libx.so: failed to map segment from shared object"),
+        OSError(12, "Cannot allocate memory"),
     ],
 )
 def test_too_little_memory_gives_a_one_line_error(unbend, vectors, quick, monkeypatch, error):
@@ -118,7 +120,38 @@ def test_a_pipe_as_config_or_labels_does_not_hang(unbend, vectors):
     os.mkfifo("pipe.toml")
     os.mkfifo("pipe.csv")
     assert "not a regular file" in line(unbend("cluster", "x.npy", "--config", "pipe.toml"))
-    assert "pipe.csv" in line(unbend("cluster", "x.npy", "--labels", "pipe.csv"))
+    text = line(unbend("cluster", "x.npy", "--labels", "pipe.csv"))
+    assert "'pipe.csv' is not a regular file" in text
+
+
+@pytest.mark.parametrize("manifest", ["no json", "[1]", "pipe"])
+def test_a_damaged_manifest_is_not_taken_for_none(unbend, trained, vectors, manifest):
+    """Otherwise nothing would be compared with its hash."""
+    shutil.copytree(trained, "run")
+    np.save("x.npy", vectors)
+    Path("run/manifest.json").unlink()
+    if manifest == "pipe":
+        os.mkfifo("run/manifest.json")
+    else:
+        Path("run/manifest.json").write_text(manifest)
+    for call in (("predict", "run", "x.npy"), ("report", "run")):
+        assert "'run/manifest.json' is" in line(unbend(*call))
+
+
+def test_labels_that_were_changed_are_not_read_from_either_file(unbend, trained):
+    shutil.copytree(trained, "run")
+    Path("run/labels.parquet").unlink()
+    with open("run/labels.csv", "a") as file:
+        file.write("x,0,1.0,0.5\n")
+    text = line(unbend("export", "run", "--format", "csv", "-o", "out.csv"))
+    assert "labels.csv' is not what the run wrote" in text
+
+
+def test_a_folder_in_place_of_the_vectors_is_named(unbend):
+    fill(Path("photos"), 3)
+    Path("out.npy").mkdir()
+    text = line(unbend("embed", "photos", "-o", "out.npy", "--overwrite"))
+    assert text == "unbend: cannot write 'out.npy': it is a folder; name a file in it"
 
 
 def test_a_report_of_a_billion_clusters_is_rejected(unbend, trained):

@@ -212,6 +212,13 @@ def test_other_damage_is_named(tmp_path, damage, message):
         Journal(path, labels)
 
 
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs pipes")
+def test_a_pipe_as_journal_does_not_hang(tmp_path):
+    os.mkfifo(tmp_path / "curation.jsonl")
+    with pytest.raises(ValueError, match="not a regular file"):
+        Journal(tmp_path / "curation.jsonl", np.zeros(3, np.int64))
+
+
 def test_a_journal_of_other_labels_is_refused(tmp_path):
     labels = np.repeat(np.arange(3), 4)
     Journal(tmp_path / "curation.jsonl", labels).record(Rename(0, "cats"))

@@ -53,6 +53,19 @@ def test_a_fitted_sample_does_not_count_itself(metric: str) -> None:
     assert (around.score(X) > around.threshold).sum() == pytest.approx(9, abs=3)
 
 
+@pytest.mark.parametrize("metric", METRICS)
+@pytest.mark.parametrize("value", [1e19, 3e38, -3e38])
+def test_enormous_values_are_outliers_with_a_finite_score(metric: str, value: float) -> None:
+    """Their squares are beyond 32 bits."""
+    around = survey(draw(80, 1), metric)
+    X = draw(3, 2)
+    X[0, 0] = value
+    score = around.score(X)
+    assert np.isfinite(score).all()
+    assert metric == "cosine" or score[0] > around.threshold
+    np.testing.assert_array_equal(score[1:], around.score(draw(3, 2)[1:]))
+
+
 def test_state_survives_json_and_damage_is_told() -> None:
     around = survey(draw(80, 1), "standardized")
     tensors, values = around.state()

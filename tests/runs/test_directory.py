@@ -32,7 +32,17 @@ PLAIN = [
     "",
     "'quoted'",
 ]
-FORMULAS = ["=1+1", "+1", "-1", "@x", '=HYPERLINK("http://example.org")', "\t=1"]
+FORMULAS = [
+    "=1+1",
+    "+1",
+    "-1",
+    "@x",
+    '=HYPERLINK("http://example.org")',
+    "\t=1",
+    " =1",
+    "\n=1",
+    "\uff1d1+1",
+]
 
 
 def read(path) -> list[list[str]]:

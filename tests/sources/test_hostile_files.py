@@ -50,6 +50,14 @@ def test_a_pipe_as_input_is_rejected(tmp_path, name):
         open_source(tmp_path / name)
 
 
+def test_what_is_no_array_is_not_called_a_pickle(tmp_path):
+    """NumPy would advise to load it unsafely."""
+    (tmp_path / "x.npy").write_bytes(b"junk")
+    with pytest.raises(ValueError, match="x.npy' is damaged or not a valid .npy file") as caught:
+        open_source(tmp_path / "x.npy")
+    assert "pickle" not in str(caught.value)
+
+
 def test_a_stopped_decoder_is_replaced(tmp_path, monkeypatch):
     """SIGSTOP, as a debugger or a batch system sends it."""
     monkeypatch.setattr(workers, "TIMEOUT", 3.0)

@@ -126,12 +126,23 @@ def test_damaged_and_foreign_checkpoints_are_skipped(tmp_path):
     assert not list(tmp_path.glob(".*"))
 
 
+def test_values_that_were_changed_are_noticed(tmp_path):
+    """A changed step would continue elsewhere, without any error."""
+    checkpoints = Checkpoints(tmp_path)
+    checkpoints.save({"x": torch.arange(3)}, {"step": 1, "loss": math.nan})
+    path = tmp_path / "checkpoint-00000000" / "state.json"
+    assert checkpoints.newest().values["step"] == 1
+    path.write_text(path.read_text().replace('"step": 1', '"step": 2'))
+    with pytest.warns(UnbendWarning, match="it is not what was written"):
+        assert checkpoints.newest() is None
+
+
 def test_another_format_is_rejected(tmp_path):
     checkpoints = Checkpoints(tmp_path)
     checkpoints.save({}, {})
     path = tmp_path / "checkpoint-00000000" / "state.json"
-    path.write_text(path.read_text().replace('"format": 2', '"format": 99'))
-    with pytest.raises(ValueError, match="has format 99, this version reads 2; name another"):
+    path.write_text(path.read_text().replace('"format": 3', '"format": 99'))
+    with pytest.raises(ValueError, match="has format 99, this version reads 3; name another"):
         checkpoints.newest()
 
 

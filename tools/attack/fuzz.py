@@ -10,12 +10,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from tools.attack.corpus import QUICK, Corpus
-from tools.attack.mutate import damage, damage_json
-from tools.attack.processes import call, judge
+from tools.attack.corpus import QUICK, UNFINISHED, Corpus
+from tools.attack.mutate import damage, damage_json, damage_lines
+from tools.attack.processes import Ended, call, judge
 from unbend.runs import record_file
 
-__all__ = ["READERS", "fuzz"]
+__all__ = ["READERS", "attempt", "fuzz"]
 
 Damage = Callable[[bytes, random.Random], bytes]
 
@@ -51,6 +51,10 @@ def _of_run(name: str, how: Damage, *command: object) -> Reader:
     return Reader("run", name, command, how, resigned=name != "manifest.json")
 
 
+def _unfinished(name: str, how: Damage) -> Reader:
+    return Reader("unfinished", name, (*UNFINISHED, "--resume"), how)
+
+
 # `-k 99999` ends the command with one line after everything has been read, before any training.
 READERS: dict[str, Reader] = {
     "npy": _array("x.npy"),
@@ -59,6 +63,8 @@ READERS: dict[str, Reader] = {
     "safetensors": _array("x.safetensors"),
     "parquet": _array("x.parquet"),
     "parquet-lists": _array("lists.parquet"),
+    "feather": _array("x.feather"),
+    "csv": _array("x.csv"),
     "csv-list": Reader("photos", "list.csv", _predict("{corpus}/images", "photos/list.csv")),
     "csv-labels": Reader(
         "y.csv", "y.csv",
@@ -71,13 +77,20 @@ READERS: dict[str, Reader] = {
         "options.toml", "options.toml",
         ("cluster", "{corpus}/x.npy", "--config", "options.toml", "-k", 99999, "-o", "new"),
     ),
-    "manifest.json": _of_run("manifest.json", damage_json, "report", "run", "-q"),
-    "config.json": _of_run("config.json", damage_json, "report", "run", "-q"),
-    "history.csv": _of_run("history.csv", damage, "report", "run", "-q"),
-    "features.npy": _of_run("features.npy", damage, "report", "run", "-q"),
+    "manifest.json": _of_run("manifest.json", damage_json, "report", "run"),
+    "config.json": _of_run("config.json", damage_json, "report", "run"),
+    "history.csv": _of_run("history.csv", damage, "report", "run"),
+    "features.npy": _of_run("features.npy", damage, "report", "run"),
     "labels.parquet": _of_run(
         "labels.parquet", damage, "export", "run", "--format", "parquet", "-o", "new.parquet"
     ),
+    "journal": Reader(
+        "corrected", "curation.jsonl",
+        ("export", "corrected", "--format", "csv", "--curated", "-o", "new.csv"), damage_lines,
+    ),
+    "run.json": _unfinished("run.json", damage_json),
+    "checkpoint.json": _unfinished("state.json", damage_json),
+    "checkpoint.safetensors": _unfinished("state.safetensors", damage),
     "encoder.json": Reader(
         "encoder", "encoder.json",
         ("embed", "{corpus}/photos", "--encoder", "encoder", "-o", "new.npy", "-q"), damage_json,
@@ -95,7 +108,16 @@ READERS: dict[str, Reader] = {
 
 def fuzz(name: str, seed: int, corpus: Corpus, folder: Path) -> str:
     """Damage one file for one reader; return what went wrong, or nothing."""
-    reader, rng = READERS[name], random.Random(f"{name}:{seed}")
+    ended = attempt(READERS[name], random.Random(f"{name}:{seed}"), corpus, folder)
+    wrong = judge(ended)
+    if wrong or ended.code:
+        left = [p.name for p in folder.iterdir() if p.name.startswith(("labels.csv", "new", "."))]
+        return wrong or (f"refused, but left {left[0]!r} behind" if left else "")
+    return _finite(folder) or _as_before(READERS[name], corpus, folder)
+
+
+def attempt(reader: Reader, rng: random.Random, corpus: Corpus, folder: Path) -> Ended:
+    """Copy what is read, damage a file in it, and run the command."""
     source, copied = corpus.folder / reader.copied, folder / reader.copied
     if source.is_dir():
         shutil.copytree(source, copied)
@@ -110,12 +132,7 @@ def fuzz(name: str, seed: int, corpus: Corpus, folder: Path) -> str:
         record_file(copied, reader.file)
     command = [str(a).replace("{corpus}", str(corpus.folder)) for a in reader.command]
     cache = copied if reader.copied == "cache" else folder / "cache"
-    ended = call(*command, folder=folder, cache=cache)
-    wrong = judge(ended)
-    if wrong or ended.code:
-        left = [p.name for p in folder.iterdir() if p.name.startswith(("labels.csv", "new", "."))]
-        return wrong or (f"refused, but left {left[0]!r} behind" if left else "")
-    return _finite(folder) or _as_before(name, corpus, folder)
+    return call(*command, folder=folder, cache=cache)
 
 
 def _finite(folder: Path) -> str:
@@ -131,9 +148,14 @@ def _finite(folder: Path) -> str:
     return ""
 
 
-def _as_before(name: str, corpus: Corpus, folder: Path) -> str:
-    """A damaged cache must never change a result."""
-    if name != "cache-entry":
+def _as_before(reader: Reader, corpus: Corpus, folder: Path) -> str:
+    """A damaged cache or checkpoint must never change a result."""
+    results = {"cache": ("new.npy", "vectors.npy"), "unfinished": ("unfinished", "run")}
+    if reader.copied not in results:
         return ""
-    same = (folder / "new.npy").read_bytes() == (corpus.folder / "vectors.npy").read_bytes()
-    return "" if same else "a damaged cache changed the embeddings"
+    found, expected = (
+        path / "labels.csv" if path.is_dir() else path
+        for path in (folder / results[reader.copied][0], corpus.folder / results[reader.copied][1])
+    )
+    same = found.read_bytes() == expected.read_bytes()
+    return "" if same else f"damage to {reader.file!r} changed the result"

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import random
 from typing import Any
 
-__all__ = ["damage", "damage_json"]
+__all__ = ["damage", "damage_json", "damage_lines"]
 
 _NUMBERS = [0, 1, 0x7F, 0xFF, 0x7FFF, 0xFFFF, 0x7FFFFFFF, 0xFFFFFFFF, 2**63 - 1, 2**64 - 1]
 _VALUES: list[Any] = [
@@ -63,9 +64,27 @@ def damage_json(data: bytes, rng: random.Random) -> bytes:
         if rng.random() < 0.25:
             del node[key]
         else:
-            node[key] = rng.choice(_VALUES)
+            node[key] = copy.deepcopy(rng.choice(_VALUES))  # later changes may go into it
     text = json.dumps(tree)
     return (text if rng.random() < 0.98 else "[" * 100_000).encode()
+
+
+def damage_lines(data: bytes, rng: random.Random) -> bytes:
+    """A document of one JSON tree per line: lines damaged, dropped, doubled or swapped."""
+    lines = data.splitlines(keepends=True)
+    place, other = rng.randrange(len(lines)), rng.randrange(len(lines))
+    kind = rng.randrange(5)
+    if kind == 0:
+        return damage(data, rng)
+    if kind == 1:
+        lines.insert(place, lines[other])
+    elif kind == 2:
+        del lines[place]
+    elif kind == 3:
+        lines[place], lines[other] = lines[other], lines[place]
+    else:
+        lines[place] = damage_json(lines[place], rng) + b"\n"
+    return b"".join(lines)
 
 
 def _places(tree: Any) -> Any:

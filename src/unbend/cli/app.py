@@ -6,6 +6,7 @@ Nothing here imports torch, so help is instant; each command imports what it nee
 from __future__ import annotations
 
 import difflib
+import errno
 import os
 import sys
 import warnings
@@ -36,6 +37,7 @@ from unbend.progress import say
 __all__ = ["main"]
 
 BAD_INPUT, INTERRUPTED = 2, 130
+_NO_MEMORY = "not enough memory; train on fewer samples with --train-on"
 
 # OpenMP reads this when torch is loaded. Spinning threads make a run several times slower as soon
 # as another program needs a core; sleeping threads cost little on an idle machine.
@@ -80,12 +82,12 @@ class _Group(click.Group):
                 if _is_lost_process(error):
                     _say("another process of this run ended; start all again with --resume")
                 elif _is_memory(error):
-                    _say("not enough memory; train on fewer samples with --train-on")
+                    _say(_NO_MEMORY)
                 else:
                     raise
                 code = BAD_INPUT
             except (ValueError, TypeError, ImportError, OSError) as error:
-                _say(_error_message(error))
+                _say(_NO_MEMORY if _is_memory(error) else _error_message(error))
                 code = BAD_INPUT
         sys.exit(code if isinstance(code, int) else 0)
 
@@ -108,8 +110,11 @@ def _is_memory(error: Exception) -> bool:
     signs = (
         "can't allocate memory", "out of memory", "can't start new thread", "bad_alloc",
         "could not create a primitive",  # oneDNN
+        "failed to map segment", "cannot allocate memory",  # while a library is loaded
     )  # fmt: skip
-    return isinstance(error, MemoryError) or any(sign in str(error) for sign in signs)
+    if isinstance(error, MemoryError) or getattr(error, "errno", None) == errno.ENOMEM:
+        return True
+    return any(sign in str(error).lower() for sign in signs)
 
 
 def _error_message(error: Exception) -> str:

@@ -11,7 +11,7 @@ from torch.nn.functional import normalize
 
 from unbend.deploy.resize import Resize
 from unbend.estimator import MLC
-from unbend.labels.surroundings import NEAREST
+from unbend.labels.surroundings import FARTHEST, NEAREST
 from unbend.networks import Encoder
 from unbend.networks.encoders.preprocess import Preprocessing
 
@@ -139,7 +139,7 @@ class _Isolation(nn.Module):
             self.register_buffer(name, getattr(around, name).cpu().double())
 
     def forward(self, x: Tensor) -> Tensor:
-        x = (x - self.mean) * self.scale
+        x = ((x - self.mean) * self.scale).clamp(-FARTHEST, FARTHEST)
         x = x if self.kind == "distance" else normalize(x, dim=1)
         x = x.double()
         products = x @ self.references.T

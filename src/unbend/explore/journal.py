@@ -105,8 +105,10 @@ class Journal:
 
     def _read(self) -> tuple[list[bytes], int]:
         """The whole lines of the file, and their length."""
-        if not self.path.exists():
+        if not os.path.lexists(self.path):
             return [], 0
+        if not self.path.is_file():  # a pipe would never end
+            raise ValueError(f"{str(self.path)!r} is not a regular file; move it away")
         data = self.path.read_bytes()
         end = data.rfind(b"\n") + 1
         lines = data[:end].splitlines()

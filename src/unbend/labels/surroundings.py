@@ -22,10 +22,11 @@ from torch.nn.functional import normalize
 from unbend.labels.kernel import row_blocks
 from unbend.labels.model import OUTLIER_QUANTILES
 
-__all__ = ["NEAREST", "Surroundings", "reference_rows", "survey"]
+__all__ = ["FARTHEST", "NEAREST", "Surroundings", "reference_rows", "survey"]
 
 _REFERENCES = 4000  # samples that are kept; the distances of the others are measured to them
 NEAREST = 10  # references that a sample is compared with
+FARTHEST = 1e15  # of a placed coordinate; squares of larger ones overflow in 32 bits
 
 
 def reference_rows(n: int, seed: int = 0) -> Tensor:
@@ -117,7 +118,7 @@ class Surroundings:
     def place(self, samples: Tensor) -> Tensor:
         """Rows to compare."""
         X = samples.detach().flatten(1).to("cpu", torch.float32)
-        X = (X - self.mean) * self.scale
+        X = ((X - self.mean) * self.scale).clamp(-FARTHEST, FARTHEST)
         return X if self.kind == "distance" else normalize(X, dim=1)
 
     def nearest(self, placed: Tensor, count: int = NEAREST) -> tuple[Tensor, Tensor]:

@@ -93,12 +93,12 @@ def resolve_backbone(name: str, shape: Shape) -> str:
 def build_backbone(shape: Shape, config: NetworkConfig) -> nn.Module:
     """Build the backbone named in ``config`` for samples of ``shape``: (p,) or (c, h, w)."""
     name = resolve_backbone(config.backbone, shape)
-    if name.startswith(GIVEN):
+    if isinstance(name, str) and name.startswith(GIVEN):
         raise ValueError(
             f"the backbone was a module of class {name.removeprefix(GIVEN)!r}, of which only the "
             "weights are saved; give it again: load(path, backbone=...)"
         )
-    if name not in BACKBONES:
+    if not isinstance(name, str) or name not in BACKBONES:  # it may come from a file of others
         raise ValueError(
             f"`backbone` must be one of auto, {', '.join(BACKBONES)}, got {config.backbone!r}"
         )

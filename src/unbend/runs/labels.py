@@ -26,6 +26,7 @@ __all__ = [
     "write_csv",
 ]
 
+_FORMULA = ("=", "+", "-", "@", "\uff1d", "\uff0b", "\uff0d", "\uff20")  # also in full width
 COLUMNS = ("sample", "cluster", "probability", "outlier_score")
 
 
@@ -259,7 +260,7 @@ def _cell(text: str) -> str:
 
 def needs_quote(text: str) -> bool:
     """Whether a spreadsheet may treat a cell as a formula."""
-    return text.lstrip().startswith(("=", "+", "-", "@")) or text.startswith(("\t", "\r"))
+    return text.lstrip().startswith(_FORMULA) or text.startswith(("\t", "\r"))
 
 
 def _unicode(text: str) -> str:

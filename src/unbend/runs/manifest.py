@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import platform
 import time
 import warnings
@@ -109,9 +110,11 @@ def check_files(folder: Path, *names: str) -> None:
     """Raise a ValueError if files of a run have changed since it wrote them.
 
     ``names`` are files or folders, by default all but the report, which may be rewritten. Missing
-    files, and runs of older versions without hashes, are not checked.
+    files, and folders without a manifest, are not checked.
     """
-    files = _manifest(folder).get("files", {})
+    if not os.path.lexists(folder / MANIFEST):
+        return
+    files = read_json(folder / MANIFEST).get("files", {})
     for name in sorted(listed_files(folder)):
         wanted = name.partition("/")[0] in names if names else name != "report.html"
         path = folder / name
@@ -154,7 +157,8 @@ def _is_inside(name: str) -> bool:
 def read_json(path: Path) -> dict[str, Any]:
     """Read an object from an untrusted JSON file."""
     if not path.is_file():
-        raise ValueError(f"{str(path)!r} is missing; name a finished run")
+        wrong = "is not a regular file" if path.exists() else "is missing"
+        raise ValueError(f"{str(path)!r} {wrong}; name a finished run")
     if path.stat().st_size > _LARGEST_JSON:
         raise ValueError(f"{str(path)!r} is larger than 64 MB, which unbend never writes")
     try:

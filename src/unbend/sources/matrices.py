@@ -64,7 +64,8 @@ def _read_npy(path: Path) -> NDArray[Any]:
             own = file.read(6) == b"\x93NUMPY"
         if own and ("Python objects" in str(error) or "pickle" in str(error).lower()):
             raise ValueError(_no_objects(path)) from error
-        raise ValueError(f"{str(path)!r} is damaged or not a valid .npy file ({error})") from error
+        reason = error if own else "it does not begin as one"
+        raise ValueError(f"{str(path)!r} is damaged or not a valid .npy file ({reason})") from error
     if not isinstance(array, np.ndarray):
         raise ValueError(f"{str(path)!r} is an archive of arrays; rename it to .npz")
     return array

@@ -79,7 +79,8 @@ def read_true_labels(
     path = Path(labels)
     if path.suffix.lower() in (".npy", *TABLE_SUFFIXES):
         if not path.is_file():
-            raise FileNotFoundError(f"--labels: file {str(path)!r} does not exist")
+            wrong = "is not a regular file" if path.exists() else "does not exist"
+            raise FileNotFoundError(f"--labels: file {str(path)!r} {wrong}; name another")
         return _from_file(path, names)
     if table is not None:
         table.check_names([str(labels)], "--labels")

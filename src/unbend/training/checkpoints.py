@@ -1,7 +1,7 @@
 """Checkpoints on disk: written atomically, verified when read, never pickled.
 
 Layout: ``PATH/checkpoint-00000012/state.safetensors`` and ``state.json``. The JSON holds the
-hash of the tensors, which reveals truncated files and flipped bits; a damaged checkpoint is
+hash of both, which reveals truncated files and flipped bits; a damaged checkpoint is
 skipped in favour of the previous one.
 """
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Checkpoint", "Checkpoints"]
 
-FORMAT = 2
+FORMAT = 3
 _TENSORS, _VALUES = "state.safetensors", "state.json"
 _PREFIX = "checkpoint-"
 
@@ -80,7 +80,7 @@ class Checkpoints:
     def save(self, tensors: dict[str, Tensor], values: dict[str, Any]) -> None:
         """Write a checkpoint atomically, then delete the oldest ones."""
         content = save(tensors)
-        text = json.dumps({"format": FORMAT, "sha256": hash_bytes(content), **values})
+        text = json.dumps({"format": FORMAT, "sha256": _hash(content, values), **values})
         there = self._numbers()
         with atomic_directory(self._folder(there[-1] + 1 if there else 0)) as folder:
             atomic_write(folder / _TENSORS, content)
@@ -122,6 +122,10 @@ class Checkpoints:
         return sorted(int(name) for name in names if name.isdecimal())
 
 
+def _hash(content: bytes, values: dict[str, Any]) -> str:
+    return hash_bytes(json.dumps([hash_bytes(content), values]).encode())
+
+
 class _Damaged(ValueError):
     """Raised for a checkpoint that cannot be used; the message says why."""
 
@@ -139,8 +143,9 @@ def _read(folder: Path) -> Checkpoint:
             f"checkpoint {str(folder)!r} has format {values.get('format')!r}, this version reads "
             f"{FORMAT}; name another directory"
         )
-    if values.get("sha256") != hash_bytes(content):
-        raise _Damaged(f"{_TENSORS} is not what was written")
+    del values["format"]
+    if values.pop("sha256", None) != _hash(content, values):
+        raise _Damaged("it is not what was written")
     try:
         return Checkpoint(load(content), values)
     except SafetensorError as error:

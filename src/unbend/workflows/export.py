@@ -64,7 +64,7 @@ def export(
     out = _check_call(run, format, out, images, copy, curated, image_size)
     if format == "onnx":
         return export_onnx(load_run(run), out, image_size=image_size)
-    check_run(run, "labels.parquet", "config.json")
+    check_run(run, "labels.parquet", "labels.csv", "config.json")
     rows = curated_rows(*curated_labels(run)) if curated else read_labels(run / "labels.parquet")
     if format in _TABLES:
         _write_table(rows, out)

@@ -12,6 +12,8 @@ __all__ = ["check_folder", "fresh_directory"]
 
 def check_folder(out: Path) -> None:
     """Raise early if a file cannot be written to its folder."""
+    if out.is_dir():
+        raise ValueError(f"cannot write {str(out)!r}: it is a folder; name a file in it")
     if not out.parent.is_dir():
         raise ValueError(f"cannot write {str(out)!r}: no such folder; make it, or name another")
     if not os.access(out.parent, os.W_OK | os.X_OK):

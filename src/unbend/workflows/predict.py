@@ -216,14 +216,12 @@ def _check_out(
         raise ValueError(f"-o must end in {wanted}, got {str(out)!r}; rename it")
     if out.exists() and not overwrite:
         raise ValueError(f"{str(out)!r} already exists; name another or pass --overwrite")
-    if out.is_dir():
-        raise ValueError(f"cannot write {str(out)!r}: it is a folder; name a file in it")
     check_folder(out)
     return out, out.suffix[1:]
 
 
 def _corrected(run: Path) -> CuratedModel:
-    check_run(run, "labels.parquet", "features.npy")
+    check_run(run, "labels.parquet", "labels.csv", "features.npy")
     _, curation = curated_labels(run)
     path = run / "features.npy"
     features = np.load(path, mmap_mode="r", allow_pickle=False) if path.is_file() else None

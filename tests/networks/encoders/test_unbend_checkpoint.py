@@ -71,6 +71,17 @@ def test_invalid_directory_error_gives_the_reason(tmp_path, images):
         load_encoder(tmp_path / "empty")
 
 
+@pytest.mark.parametrize("name", [3, None, [], {}, 1e300, True, "x", "module:x"])
+def test_a_backbone_that_is_no_name_is_rejected(tmp_path, images, name):
+    save_encoder(trained(images), tmp_path / "own")
+    path = tmp_path / "own" / "encoder.json"
+    values = json.loads(path.read_text())
+    values["backbone"]["backbone"] = name
+    path.write_text(json.dumps(values))
+    with pytest.raises(ValueError, match="backbone"):
+        load_encoder(tmp_path / "own")
+
+
 def test_models_of_vectors_and_other_resolutions_are_rejected(tmp_path, images):
     vectors = np.random.default_rng(0).normal(size=(20, 5))
     MLC(2, random_state=0, pretrain_epochs=0, epochs=0).fit(vectors).save(tmp_path / "v")
