@@ -137,6 +137,11 @@ def test_damaged_files_raise(run, tmp_path):
     (run.results / "features.npy").write_bytes(b"junk")
     with pytest.raises(ValueError, match=r"features.npy' is damaged"):
         write_report(run.results)
+    header = b"{'descr': '<f4', 'fortran_order': False, 'shape': (3"
+    head = b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little")
+    (run.results / "features.npy").write_bytes(head + header)
+    with pytest.raises(ValueError, match=r"features.npy' is damaged: EOF"):
+        write_report(run.results)
     np.save(run.results / "features.npy", np.zeros((3, 2), dtype=np.float32))
     with pytest.raises(ValueError, match="`features` of the report must have one entry per sample"):
         write_report(run.results)

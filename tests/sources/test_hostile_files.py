@@ -53,7 +53,7 @@ def test_a_pipe_as_input_is_rejected(tmp_path, name):
 def test_what_is_no_array_is_not_called_a_pickle(tmp_path):
     """NumPy would advise to load it unsafely."""
     (tmp_path / "x.npy").write_bytes(b"junk")
-    with pytest.raises(ValueError, match="x.npy' is damaged or not a valid .npy file") as caught:
+    with pytest.raises(ValueError, match=r"x\.npy. is damaged or not a valid \.npy file") as caught:
         open_source(tmp_path / "x.npy")
     assert "pickle" not in str(caught.value)
 

@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from unbend.config import Config
 from unbend.labels import LabelModel
 from unbend.report.facts import Facts, calibration_of, without_noise
 from unbend.report.truth import truth_from_metrics
 from unbend.runs import read_json, read_labels, read_model
+from unbend.runs.arrays import read_npy
 from unbend.runs.labels import unquoted
 from unbend.samples import NeighborChoice
 
@@ -42,7 +42,7 @@ def facts_of_run(path: str | Path, *, noise: bool = False, **given: Any) -> Fact
         "names": rows.samples,
         "probability": np.asarray(rows.probability, dtype=np.float64),
         "outlier_score": np.asarray(rows.outlier_score, dtype=np.float64),
-        "features": _array(path / "features.npy", "f"),
+        "features": read_npy(path / "features.npy", "f"),
         "history": _history(path / "history.csv"),
         "broken": _broken(path / "broken.csv"),
     }
@@ -56,19 +56,6 @@ def facts_of_run(path: str | Path, *, noise: bool = False, **given: Any) -> Fact
     about |= given.pop("about", {})
     fields |= {"about": about, **given}
     return Facts(**(fields if noise else without_noise(fields)))
-
-
-def _array(path: Path, kind: str) -> NDArray[Any] | None:
-    """A memory-mapped array of the given kind: "f" for floats, "u" for unsigned integers."""
-    if not path.is_file():
-        return None
-    try:
-        array = np.load(path, mmap_mode="r", allow_pickle=False)
-    except (ValueError, EOFError, OSError) as error:
-        raise ValueError(f"{str(path)!r} is damaged: {error}; cluster again") from error
-    if array.dtype.kind != kind:
-        raise ValueError(f"{str(path)!r} holds {array.dtype}, not what a run writes; cluster again")
-    return np.asarray(array)
 
 
 def _history(path: Path) -> list[dict[str, Any]]:
@@ -121,7 +108,7 @@ def _model(path: Path) -> dict[str, Any]:
 
 
 def _thumbnails(path: Path) -> dict[str, Any]:
-    pictures = _array(path / "thumbnails.npy", "u")
+    pictures = read_npy(path / "thumbnails.npy", "u")
     if pictures is None:
         return {"thumbnails": None, "thumbnail_index": None}
     tree = _json(path / "thumbnails.json")

@@ -1,7 +1,8 @@
-"""Write an array to disk in pieces."""
+"""Write an array of a run in pieces, and read it again."""
 
 from __future__ import annotations
 
+import tokenize
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,7 +13,25 @@ from numpy.typing import NDArray
 
 from unbend.disk.files import atomic_open
 
-__all__ = ["npy_file"]
+__all__ = ["npy_file", "read_npy"]
+
+# Raised by NumPy on headers that were cut or changed.
+_DAMAGE = (ValueError, EOFError, OSError, SyntaxError, tokenize.TokenError, LookupError, TypeError)
+
+
+def read_npy(path: Path, kind: str) -> NDArray[Any] | None:
+    """A memory-mapped array of a run, of floats ("f") or unsigned integers ("u"), or None."""
+    if not path.is_file():
+        return None
+    try:
+        array = np.load(path, mmap_mode="r", allow_pickle=False)
+    except _DAMAGE as error:
+        reason = error.args[0] if error.args else error
+        raise ValueError(f"{str(path)!r} is damaged: {reason}; cluster again") from error
+    if not isinstance(array, np.ndarray) or array.dtype.kind != kind:
+        found = getattr(array, "dtype", "an archive")
+        raise ValueError(f"{str(path)!r} holds {found}, not what a run writes; cluster again")
+    return np.asarray(array)
 
 
 @contextmanager

@@ -19,6 +19,7 @@ from unbend.explore.keep import CuratedModel, curated_labels
 from unbend.notebook import count
 from unbend.progress import Progress, Tick, silent
 from unbend.runs import LabelRows, check_run, labels_file, needs_mark, write_csv
+from unbend.runs.arrays import read_npy
 from unbend.sources import Source, open_source
 from unbend.tables import TABLE_SUFFIXES, is_table, near_names, open_table
 from unbend.workflows.image_folders import write_folders
@@ -223,9 +224,7 @@ def _check_out(
 def _corrected(run: Path) -> CuratedModel:
     check_run(run, "labels.parquet", "labels.csv", "features.npy")
     _, curation = curated_labels(run)
-    path = run / "features.npy"
-    features = np.load(path, mmap_mode="r", allow_pickle=False) if path.is_file() else None
-    return CuratedModel(curation, features)
+    return CuratedModel(curation, read_npy(run / "features.npy", "f"))
 
 
 def _rows(

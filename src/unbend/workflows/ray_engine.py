@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import logging
 import os
+import sys
 import time
 from collections.abc import Iterator
+from contextlib import redirect_stdout
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -77,8 +79,8 @@ def run_on_ray(
     todo = out.missing(units)
     done = len(units) - len(todo)
     progress(Tick("shards", done, len(units)))
-    if todo:
-        for part in _parts(ray, job, todo, workers):
+    with redirect_stdout(sys.stderr):  # Ray prints there that a worker died
+        for part in _parts(ray, job, todo, workers) if todo else ():
             if part.error:
                 raise ValueError(f"cannot finish {str(job.out)!r}: {part.error}")
             done += 1

@@ -6,6 +6,7 @@ import csv
 from pathlib import Path
 
 import numpy as np
+import torch
 
 from unbend.explore.keep import curated_labels
 from unbend.report import write_report
@@ -14,7 +15,10 @@ from unbend.runs import check_run, record_file, run_lock
 __all__ = ["report"]
 
 # Errors from files that were changed together with their hashes.
-_DAMAGE = (LookupError, TypeError, AttributeError, ArithmeticError, csv.Error, RecursionError)
+_DAMAGE = (
+    LookupError, TypeError, AttributeError, ArithmeticError, csv.Error, RecursionError,
+    np.linalg.LinAlgError, torch.linalg.LinAlgError,
+)  # fmt: skip
 
 
 CURATED_REPORT = "curated-report.html"
