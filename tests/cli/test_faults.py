@@ -96,6 +96,7 @@ def test_input_that_is_cut_during_the_run(unbend, vectors):
         RuntimeError("can't start new thread"),
         ImportError("libx.so: failed to map segment from shared object"),
         OSError(12, "Cannot allocate memory"),
+        SystemError("error return without exception set"),
     ],
 )
 def test_too_little_memory_gives_a_one_line_error(unbend, vectors, quick, monkeypatch, error):

@@ -6,13 +6,12 @@ import os
 import random
 import signal
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 from tools.attack.corpus import QUICK, Corpus
 from tools.attack.processes import Ended, judge, start, wait
 
-__all__ = ["COMMANDS", "interrupt", "kill"]
+__all__ = ["COMMANDS", "contents", "filled", "interrupt", "kill", "reference"]
 
 _SIZE = ("--image-size", "8")
 # What to run, what again after the kill, and what it writes.
@@ -63,9 +62,9 @@ def interrupt(name: str, seed: int, corpus: Corpus, folder: Path) -> str:
 
 def _disturb(name: str, seed: int, corpus: Corpus, folder: Path, number: int) -> str:
     first, again, target = COMMANDS[name]
-    seconds, expected = _reference(name, corpus, folder)
+    seconds, expected = reference(name, corpus, folder)
     moment = random.Random(f"{name}:{seed}").uniform(0, 1.1) * seconds
-    running = start(*_filled(first, corpus), folder=folder)
+    running = start(*filled(first, corpus), folder=folder)
     time.sleep(moment)
     _send(running.pid, number)
     ended = wait(running)
@@ -73,14 +72,14 @@ def _disturb(name: str, seed: int, corpus: Corpus, folder: Path, number: int) ->
     if wrong:
         return f"after {moment:.2f} s: {wrong}"
     there = folder / target
-    if there.is_file() and _contents(there) != expected:
+    if there.is_file() and contents(there) != expected:
         return f"killed after {moment:.2f} s, {target} was there but not whole"
     if not again and there.exists():  # what cannot be replaced must be whole
-        return "" if _contents(there) == expected else f"{target} is there but not whole"
-    wrong = judge(wait(start(*_filled(first, corpus), *again, folder=folder)), codes=(0,))
+        return "" if contents(there) == expected else f"{target} is there but not whole"
+    wrong = judge(wait(start(*filled(first, corpus), *again, folder=folder)), codes=(0,))
     if wrong:
         return f"the second call after a kill at {moment:.2f} s: {wrong}"
-    if _contents(there) != expected:
+    if contents(there) != expected:
         return f"killed after {moment:.2f} s, the second call gave something else"
     return _strays(folder, target)
 
@@ -98,25 +97,25 @@ def _send(pid: int, number: int) -> None:
         return
 
 
-def _reference(name: str, corpus: Corpus, folder: Path) -> tuple[float, dict[str, bytes]]:
+def reference(name: str, corpus: Corpus, folder: Path) -> tuple[float, dict[str, bytes]]:
     """Seconds and files of an undisturbed call; the first call of a command finds no cache."""
     if name not in _references:
         first, _, target = COMMANDS[name]
         place = folder / "reference"
         place.mkdir()
         begun = time.monotonic()
-        ended = wait(start(*_filled(first, corpus), folder=place))
+        ended = wait(start(*filled(first, corpus), folder=place))
         if ended.code:
             raise RuntimeError(f"{name} fails undisturbed: {ended.err}")
-        _references[name] = (time.monotonic() - begun, _contents(place / target))
+        _references[name] = (time.monotonic() - begun, contents(place / target))
     return _references[name]
 
 
-def _filled(arguments: tuple[str, ...], corpus: Corpus) -> list[str]:
+def filled(arguments: tuple[str, ...], corpus: Corpus) -> list[str]:
     return [a.replace("{corpus}", str(corpus.folder)) for a in arguments]
 
 
-def _contents(path: Path) -> dict[str, bytes]:
+def contents(path: Path) -> dict[str, bytes]:
     """All files but those that hold seconds."""
     files = [path] if path.is_file() else [p for p in path.rglob("*") if p.is_file()]
     return {
@@ -130,6 +129,3 @@ def _strays(folder: Path, target: str) -> str:
     left = [p.name for p in folder.iterdir() if p.name not in allowed]
     left = [n for n in left if not (n.endswith(".tmp") and n.startswith((f".{target}", ".out")))]
     return f"left {left[0]!r} behind" if left else ""
-
-
-Attack = Callable[[str, int, Corpus, Path], str]

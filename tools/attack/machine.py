@@ -6,13 +6,12 @@ import os
 import random
 import resource
 import signal
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 
 from tools.attack.corpus import Corpus
-from tools.attack.kills import COMMANDS, _filled
+from tools.attack.kills import COMMANDS, contents, filled, reference
 from tools.attack.processes import call, judge, start, wait
 from unbend import load
 from unbend.runs import check_run, read_labels
@@ -31,14 +30,17 @@ def full_disk(name: str, seed: int, corpus: Corpus, folder: Path) -> str:
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
         resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))
 
-    ended = call(*_filled(first, corpus), folder=folder, prepare=prepare)
-    wrong = judge(ended)
-    if not wrong and ended.code and (folder / target).is_file():
+    ended = call(*filled(first, corpus), folder=folder, prepare=prepare)
+    there, wrong = folder / target, judge(ended)
+    if not wrong and ended.code and there.exists() and (there.is_file() or not again):
         wrong = f"refused, but {target} is there"
     if wrong:
         return f"files of at most {most} bytes: {wrong}"
-    options = again if (folder / target).exists() else ()
-    return judge(call(*_filled(first, corpus), *options, folder=folder), codes=(0,))
+    if ended.code:
+        options = again if there.exists() else ()
+        wrong = judge(call(*filled(first, corpus), *options, folder=folder), codes=(0,))
+    whole = contents(there) == reference(name, corpus, folder)[1]
+    return wrong or ("" if whole else f"files of at most {most} bytes: {target} is not whole")
 
 
 def read_only_disk(name: str, seed: int, corpus: Corpus, folder: Path) -> str:
@@ -56,7 +58,7 @@ def read_only_disk(name: str, seed: int, corpus: Corpus, folder: Path) -> str:
             os.setuid(_NOBODY)
 
     try:
-        ended = call(*_filled(first, corpus), folder=folder, prepare=prepare, cache=cache)
+        ended = call(*filled(first, corpus), folder=folder, prepare=prepare, cache=cache)
     finally:
         folder.chmod(0o755)
     wrong = judge(ended, codes=(2,))
@@ -73,7 +75,7 @@ def little_memory(name: str, seed: int, corpus: Corpus, folder: Path) -> str:
         used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
         resource.setrlimit(resource.RLIMIT_AS, (used + more, used + more))
 
-    ended = call(*_filled(first, corpus), folder=folder, prepare=prepare)
+    ended = call(*filled(first, corpus), folder=folder, prepare=prepare)
     if "OpenBLAS error: Memory allocation" in ended.err:
         return ""  # it says so itself and ends the process; nobody can catch that
     wrong = judge(ended)
@@ -98,7 +100,7 @@ def odd_streams(name: str, seed: int, corpus: Corpus, folder: Path) -> str:
                 os.close(nobody)
                 os.dup2(end, number)
 
-    ended = call(*_filled(first, corpus), folder=folder, prepare=prepare)
+    ended = call(*filled(first, corpus), folder=folder, prepare=prepare)
     fine = ended.code == 0 or (ended.code == 2 and how == "full" and 1 in streams)
     wrong = "it hung" if ended.hung else "" if fine else f"code {ended.code}: {ended.err[-300:]}"
     if not wrong and not (folder / target).exists():
@@ -126,6 +128,3 @@ def concurrent_runs(name: str, seed: int, corpus: Corpus, folder: Path) -> str:
     return (
         "" if np.array_equal(model.labels_, labels) else "labels of one beside the model of another"
     )
-
-
-Attack = Callable[[str, int, Corpus, Path], str]

@@ -78,7 +78,7 @@ class _Group(click.Group):
             except click.ClickException as error:
                 _say(error.format_message())
                 code = BAD_INPUT
-            except (MemoryError, RuntimeError) as error:
+            except (MemoryError, RuntimeError, SystemError) as error:
                 if _is_lost_process(error):
                     _say("another process of this run ended; start all again with --resume")
                 elif _is_memory(error):
@@ -111,6 +111,7 @@ def _is_memory(error: Exception) -> bool:
         "can't allocate memory", "out of memory", "can't start new thread", "bad_alloc",
         "could not create a primitive",  # oneDNN
         "failed to map segment", "cannot allocate memory",  # while a library is loaded
+        "error return without exception set",  # CPython, when an import has no memory
     )  # fmt: skip
     if isinstance(error, MemoryError) or getattr(error, "errno", None) == errno.ENOMEM:
         return True

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 __all__ = [
+    "at_least_float32",
     "check_count",
     "check_positive",
     "check_tensor",
@@ -70,6 +71,11 @@ def working_dtype(*tensors: Tensor) -> torch.dtype:
     for tensor in tensors:
         dtype = torch.promote_types(dtype, tensor.dtype)
     return dtype
+
+
+def at_least_float32(tensor: Tensor) -> Tensor:
+    """Half precision as float32; float64 stays as it is."""
+    return tensor.to(working_dtype(tensor))
 
 
 def full_precision(tensor: Tensor) -> AbstractContextManager[Any]:

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.nn.functional import normalize
 
 from unbend.functional import coding_rate
-from unbend.functional.checks import check_tensor, working_dtype
+from unbend.functional.checks import at_least_float32, check_tensor, working_dtype
 from unbend.knobs import Stage1Config
 from unbend.networks import Network
 from unbend.samples import ViewSampler
@@ -132,7 +132,7 @@ class Stage1Method(nn.Module):
 
     def terms(self, loss: Tensor, Z: Tensor) -> Terms:
         """Loss together with the coding rate of features Z, which reveals collapse."""
-        Z = normalize(Z.detach().float(), dim=1)
+        Z = normalize(at_least_float32(Z.detach()), dim=1)
         return Terms(loss, coding_rate(Z, self.config.eps_sq), None, Z)
 
 
@@ -161,7 +161,7 @@ class Projected(Stage1Method):
     def project(self, x: Tensor) -> Tensor:
         """Map samples (b, ...) of this process to features (b, dim) in full precision."""
         out: Tensor = self.projector(self.network.embed(x))
-        return out.float() if out.dtype != torch.float64 else out
+        return at_least_float32(out)
 
     def trainable(self) -> list[nn.Parameter]:
         heads = {*self.network.feature_head.parameters(), *self.network.cluster_head.parameters()}
@@ -183,7 +183,7 @@ class Follower(nn.Module):
     @torch.no_grad()
     def forward(self, x: Tensor) -> Tensor:
         out: Tensor = self.chain(x)
-        return out.float() if out.dtype != torch.float64 else out
+        return at_least_float32(out)
 
     @torch.no_grad()
     def follow(self, momentum: float, *sources: nn.Module) -> None:

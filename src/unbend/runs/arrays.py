@@ -53,6 +53,8 @@ def npy_file(
                 raise ValueError(f"rows for {str(path)!r} must be {shape[1:]}, got {rows.shape}")
             file.write(np.ascontiguousarray(rows, dtype=dtype).data)
             written += len(rows)
+            if written == shape[0]:
+                file.flush()  # a full disk is an error now, not when the block ends
 
         yield write
         if written != shape[0]:

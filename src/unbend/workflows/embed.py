@@ -67,10 +67,11 @@ def embed(
     inputs = read_inputs(input, encoder=encoder, device=device, workers=workers, progress=progress)
     assert inputs.encoder is not None  # "none" was refused above
     Z = inputs.embeddings(progress)
-    write_csv(names_file, ["sample"], ([name] for name in inputs.source.names))
     with npy_file(out, (len(Z), int(Z.shape[1]))) as write:
         for _, rows in chunks(Z):
             write(rows)
+        # The array gets its name next: both files are there, or none.
+        write_csv(names_file, ["sample"], ([name] for name in inputs.source.names))
     return EmbedResult(
         out=out,
         n_samples=len(Z),

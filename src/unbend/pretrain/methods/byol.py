@@ -10,6 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from unbend.functional.checks import at_least_float32
 from unbend.knobs import Stage1Config
 from unbend.networks import Network
 from unbend.pretrain.method import Follower, Projected, PublishedTraining, mlp, pairs, same_shape
@@ -64,7 +65,7 @@ class BYOL(Projected):
 
     def forward(self, views: Sequence[Tensor]) -> Terms:
         Z = [self.project(x) for x in views]
-        predicted = [gather(self.predictor(z).float()) for z in Z]
+        predicted = [gather(at_least_float32(self.predictor(z))) for z in Z]
         wanted = [gather(self.target(self.normalized(x))) for x in views]
         losses = [
             byol_loss(predicted[a], wanted[b]) + byol_loss(predicted[b], wanted[a])

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from unbend.functional import coding_rate
+from unbend.functional.checks import at_least_float32
 from unbend.pretrain.method import Stage1Method
 from unbend.training import Terms, gather
 
@@ -70,7 +71,7 @@ class TotalCodingRate(Stage1Method):
         return self.network.feature_head.dim
 
     def forward(self, views: Sequence[Tensor]) -> Terms:
-        Z = torch.stack([gather(self.features(x).float()) for x in views])
+        Z = torch.stack([gather(at_least_float32(self.features(x))) for x in views])
         weight = self.config.invariance * self.dim
         tcr = tcr_objective(Z, self.config.eps_sq, weight)
         return Terms(-tcr.value, tcr.R, None, Z.mean(0))
