@@ -20,7 +20,6 @@ from torch.optim import SGD, Optimizer
 from unbend.begin import Run
 from unbend.config import Config
 from unbend.functional import doubly_stochastic, rate_reduction
-from unbend.functional.checks import at_least_float32
 from unbend.knobs import Stage2Config
 from unbend.labels import (
     Codes,
@@ -298,8 +297,8 @@ def linearize(
     def compute(step: int) -> Terms:
         batch = next(batches)  # line 4
         outputs = [network(share(x)) for x in views(batch)]  # lines 5-6
-        Z = torch.stack([gather(at_least_float32(out.Z)) for out in outputs])
-        C = torch.stack([gather(at_least_float32(out.C)) for out in outputs])
+        Z = torch.stack([gather(out.Z.float()) for out in outputs])
+        C = torch.stack([gather(out.C.float()) for out in outputs])
         eta = config.eta if etas is None else etas.values[nth]
         return objective(Z, C, replace(config, eta=eta), tools.generator)
 
