@@ -17,7 +17,8 @@ __all__ = ["report"]
 # Errors from files that were changed together with their hashes.
 _DAMAGE = (
     LookupError, TypeError, AttributeError, ArithmeticError, csv.Error, RecursionError,
-    np.linalg.LinAlgError, torch.linalg.LinAlgError,
+    np.linalg.LinAlgError,
+    torch.linalg.LinAlgError,  # type: ignore[attr-defined]
 )  # fmt: skip
 
 
