@@ -5,7 +5,17 @@ import pytest
 from torch import nn
 
 from unbend import MLC
-from unbend.budget import LEVELS, Part, Plan, costs_of, in_words, seconds_allowed, seconds_of
+from unbend.budget import (
+    LEVELS,
+    Costs,
+    Part,
+    Plan,
+    costs_of,
+    fit_to_budget,
+    in_words,
+    seconds_allowed,
+    seconds_of,
+)
 from unbend.config import costs, plan, resolve
 from unbend.knobs import NetworkConfig, Stage1Config, Stage2Config
 from unbend.progress import Tick
@@ -19,7 +29,8 @@ def test_operations_of_an_mlp_by_hand():
     stage1, stage2 = Stage1Config(batch_size=5), Stage2Config(batch_size=5, sharpness=(0.5,))
     found = costs_of((13,), 100, 2, network, stage1, stage2)
     forward = 2 * (13 * 7 + 7 * 11 + 11 * 3)
-    assert found.stage1 == 3 * 2 * 5 * forward  # forward and backward, two views, five samples
+    rate = 2 * 5 * 3**2 + 3**3  # Zᵀ Z of five rows, and its determinant
+    assert found.stage1 == 3 * (2 * 5 * forward + rate)  # two views, forward and backward
     frozen = 2 * 5 * forward
     assert found.stage2 == frozen + 3 * 5 * 5 * 3 * 4 + 100 * 2 * 25
     assert found.rest > 2 * 100 * 100 * 13 / 1e11  # the search for neighbours at least
@@ -29,14 +40,35 @@ def test_operations_of_a_convolution_by_hand():
     network = NetworkConfig(backbone="convnet", width=4, dim=2, head_width=8, head_depth=0)
     forward = costs_of((1, 4, 4), 9, 1, network, Stage1Config(batch_size=2), Stage2Config()).stage1
     # 3 x 3 kernels: 4 channels on 4 x 4 places, then 8 channels on 2 x 2; a head from 32 to 2.
-    assert forward == 3 * 2 * 2 * (9 * 4 * 16 + 9 * 4 * 8 * 4 + 32 * 2)
+    layers = 2 * 2 * (9 * 4 * 16 + 9 * 4 * 8 * 4 + 32 * 2)
+    assert forward == 3 * (layers + 2 * 2 * 2**2 + 2**3)
 
 
 def test_a_backbone_from_the_caller_is_not_counted():
     given = resolve((4,), 60, 2, given={"network.backbone": "module:Linear"}, budget="normal")
-    assert costs(given, (4,), 60).stage1 == 0
+    d = given.network.dim
+    assert costs(given, (4,), 60).stage1 == 3 * (2 * 60 * d**2 + d**3)  # the rate alone
     model = MLC(2, backbone=nn.Linear(4, 8), random_state=0, epochs=1, pretrain_epochs=1).fit(X)
     assert len(model.labels_) == len(X)
+
+
+def test_a_thousand_clusters_stay_within_the_budget():
+    """Stage 2 costs columns · d² a step: with d = 1,000 it samples fewer columns."""
+    config = resolve((64,), 100_000, 1000, budget="normal")
+    assert (config.network.dim, config.stage2.n_anchors) == (1000, 32)
+    found = plan(config, (64,), 100_000, 1000, "normal")
+    assert found.seconds < found.allowed
+    few = resolve((64,), 2000, 1000, budget="quick")
+    assert len(few.stage2.sharpness) == 1
+
+
+def test_one_run_of_stage_2_where_two_do_not_fit():
+    dear = Costs(stage1=1e9, stage2=4e11, rest=1.0)  # four seconds a step
+    found = fit_to_budget("normal", dear, 1000, steps1=400, steps2=40, sharpness=(0.75, 0.9))
+    assert found["stage2.sharpness"] == (0.75,)
+    cheap = Costs(stage1=1e9, stage2=1e10, rest=1.0)
+    found = fit_to_budget("normal", cheap, 1000, steps1=400, steps2=40, sharpness=(0.75, 0.9))
+    assert found["stage2.sharpness"] == (0.75, 0.9)
 
 
 @pytest.mark.parametrize(("shape", "n"), [((1, 8, 8), 1797), ((1, 28, 28), 10_000), ((64,), 5000)])

@@ -111,6 +111,7 @@ def costs_of(
     """The cost model, from the shape of a sample, their number and the settings."""
     forward = _operations(shape, network)
     d, rows = network.dim, min(stage2.batch_size, n)
+    some = min(stage1.batch_size, n)
     columns = min(stage2.n_anchors or rows, rows)
     trained = _BACKWARD if stage2.train_backbone else 1
     rates = 3 * rows * columns * d * (d + 1)  # three products of packed outer products
@@ -119,7 +120,7 @@ def costs_of(
     passes = 1 + len(stage2.sharpness) if stage2.eta == "auto" else 2
     rest = passes * n * forward + search
     return Costs(
-        stage1=_BACKWARD * n_views * min(stage1.batch_size, n) * forward,
+        stage1=_BACKWARD * (n_views * some * forward + 2 * some * d**2 + d**3),  # and its rate R
         stage2=trained * n_views * rows * forward + rates + membership,
         rest=rest / _TWO_CORES + _LABELLING * n,
     )
@@ -138,12 +139,14 @@ def fit_to_budget(
 
     ``steps1`` is what the preset wants for stage 1; ``steps2`` are the steps of one run of stage 2.
     A named budget changes the wanted steps by its factor. Seconds buy as many steps as they pay
-    for, between those of "quick" and of "thorough". At least 60 steps remain in any case.
+    for, between those of "quick" and of "thorough". At least 60 steps remain in any case. Where
+    several runs of stage 2 do not fit, as with a thousand clusters, there is one.
     """
     level = LEVELS[budget] if isinstance(budget, str) else LEVELS["thorough"]
     allowed = seconds_allowed(budget, n)
     kept = sharpness if level.all_etas else sharpness[:1]
-    if not isinstance(budget, str) and allowed < costs.seconds(steps1 // 2, steps2 * len(kept)):
+    least = _FEWEST if isinstance(budget, str) else steps1 // 2
+    if allowed < costs.seconds(min(steps1, least), steps2 * len(kept)):
         kept = sharpness[:1]
     left = allowed - costs.seconds(0, steps2 * len(kept))
     affordable = int(left / max(seconds_of(costs.stage1), 1e-9))

@@ -109,7 +109,7 @@ class Config:
             "pretrain.max_steps": steps,
             "pretrain.invariance": invariance,
             "stage2.batch_size": batch,
-            "stage2.n_anchors": 0 if dim <= 64 else 256,
+            "stage2.n_anchors": 0 if dim <= 64 else max(32, round(256 * min(1.0, 256 / dim) ** 2)),
         })  # fmt: skip
 
     def to_dict(self) -> dict[str, Any]:

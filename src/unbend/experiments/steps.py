@@ -118,10 +118,10 @@ def _rows(name: str, y: NDArray[np.int64], fits: list[list[Arrays]]) -> list[lis
             name,
             f"{int(numbers[0, 0])}",
             *(mean_sd([getattr(s, score) for s in scores]) for score in ("acc", "nmi", "ari")),
-            mean_sd(numbers[:, 1], 2),
-            mean_sd(numbers[:, 2], 1),
+            mean_sd(numbers[:, 1].tolist(), 2),
+            mean_sd(numbers[:, 2].tolist(), 1),
             kept,
-            mean_sd(numbers[:, 3], 1),
+            mean_sd(numbers[:, 3].tolist(), 1),
         ])  # fmt: skip
     return rows
 
