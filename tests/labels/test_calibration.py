@@ -7,6 +7,7 @@ import torch
 from tests.generators.subspaces import union_of_subspaces
 
 from unbend.labels import calibrate_eta
+from unbend.labels.calibration import n_eigenvalues_above
 from unbend.labels.spectral import Membership
 
 
@@ -65,3 +66,23 @@ def test_a_pilot_is_drawn_from_many_codes_and_turning_them_changes_nothing():
     assert eta == calibrate_eta(C, 6, 0.75)
     assert eta == pytest.approx(calibrate_eta(C @ turn, 6, 0.75), rel=0.02)
     assert eta == pytest.approx(calibrate_eta(C, 6, 0.75, seed=1), rel=0.1)
+
+
+@pytest.mark.parametrize("n", [1, 2, 7, 60])
+def test_eigenvalues_above_a_bound_are_counted(n):
+    """Against all eigenvalues; random symmetric matrices need blocks of two in D."""
+    generator = torch.Generator().manual_seed(n)
+    for _ in range(20):
+        A = torch.randn(n, n, generator=generator, dtype=torch.float64)
+        A = A + A.T
+        values = torch.linalg.eigvalsh(A)
+        for bound in (-2.0, 0.0, 0.3, 5.0):
+            assert n_eigenvalues_above(A, bound) == int((values > bound).sum())
+
+
+def test_eigenvalues_of_a_membership_are_counted_in_single_precision():
+    Gamma = Membership.of_few(codes().float(), 0.15, False, 1e-6).dense()
+    values = torch.linalg.eigvalsh(Gamma.double())
+    for bound in (0.05, 0.5, 0.75, 0.9):
+        assert float((values - bound).abs().min()) > 1e-5  # none is too close to tell
+        assert n_eigenvalues_above(Gamma, bound) == int((values > bound).sum())
