@@ -19,6 +19,9 @@ from torch import Tensor
 __all__ = ["graph_embedding", "graph_spectrum", "links"]
 
 _DENSE = 600  # up to this many rows, compute all eigenpairs
+# ... and where the wanted ones are more than a tenth of the values, or a quarter of the vectors:
+# Lanczos iteration for a thousand of 4,000 takes many times as long.
+_VALUES, _VECTORS = 10, 4
 _TOL = 1e-5
 
 Array = NDArray[np.float64]
@@ -55,7 +58,9 @@ def _leading(neighbors: Tensor, k: int, *, vectors: bool) -> _Pairs:
     adjacency, root = _normalized_adjacency(neighbors)
     n = len(root)
     count, component = connected_components(adjacency, directed=False)
-    if n <= _DENSE or 4 * k > n:
+    if not vectors and (n <= _DENSE or _VALUES * k > n):
+        return _Pairs(np.linalg.eigvalsh(adjacency.toarray())[::-1][:k], np.empty((n, 0)), count)
+    if n <= _DENSE or _VECTORS * k > n:
         values, U = np.linalg.eigh(adjacency.toarray())
         return _Pairs(values[::-1][:k], U[:, ::-1][:, :k], count)
     # Each component of the graph has the eigenvalue 1, with the eigenvector ``root`` on its own
