@@ -15,7 +15,7 @@ from unbend.functional import doubly_stochastic
 from unbend.labels.eigen import leading_eigenpairs
 from unbend.labels.kernel import BlockKernel, DenseKernel, similarity_kernel
 from unbend.labels.scaling import flat_start, symmetric_scaling
-from unbend.labels.spectral import spectral_embedding
+from unbend.labels.spectral import Membership, spectral_embedding
 
 
 def codes(n: int, k: int = 4, dtype: torch.dtype = torch.float64, **options: float) -> torch.Tensor:
@@ -118,3 +118,14 @@ def test_embedding_of_many_codes_is_exact(kind: type) -> None:
     assert overlap.min() > 1 - 1e-4
     ones = torch.ones(1500, 1)
     torch.testing.assert_close(membership.apply(ones), ones, rtol=0, atol=2e-5)
+
+
+@pytest.mark.parametrize("block_size", [7, 64, 1024])
+def test_stored_membership_is_the_projection(block_size: int) -> None:
+    """Put together from blocks, against the dense projection of all codes."""
+    C = codes(60)
+    kernel = BlockKernel(C, 0.2, block_size=block_size)
+    found = Membership.of(kernel, flat_start(kernel.apply, C, 60), 1e-10).dense()
+    expected = doubly_stochastic(C @ C.T, 0.2, tol=1e-10).Gamma
+    torch.testing.assert_close(found, expected, rtol=0, atol=1e-8)
+    assert torch.equal(found, found.T)

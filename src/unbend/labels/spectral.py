@@ -47,7 +47,11 @@ class Membership:
     def dense(self) -> Tensor:
         """Γ itself, symmetric to the last bit."""
         v = self.scaling.v
-        Gamma = self.apply(torch.eye(len(v), dtype=v.dtype, device=v.device))
+        Gamma = v.new_empty(len(v), len(v))
+        for rows, columns in self.kernel.upper_blocks():
+            block = v[rows, None] * (self.kernel.block(rows, columns) * v[columns])
+            Gamma[columns, rows] = block.T
+            Gamma[rows, columns] = block
         return (Gamma + Gamma.T) / 2
 
     def spectrum(self, p: int) -> Eigenpairs:
