@@ -107,3 +107,13 @@ def test_few_wide_rows_have_principal_components():
     Z = torch.nn.functional.normalize(X, dim=1)[:, :16]
     for metric in ("euclidean", "cosine", "standardized", "ridge:0.001"):
         assert math.isfinite(Judge(Z, X, metric).score(y, 2))
+
+
+@pytest.mark.parametrize("entries", [1, 2 * 12**2])
+def test_moments_held_in_parts_give_the_same_shares(problem, monkeypatch, entries):
+    """One or two clusters at a time, as many clusters of many dimensions need."""
+    Z, X, y, neighbors = problem
+    whole = Judge(Z, X, "euclidean", neighbors).shares(y, 3)
+    monkeypatch.setattr("unbend.labels.judge._ENTRIES", entries)
+    parts = Judge(Z, X, "euclidean", neighbors).shares(y, 3)
+    assert parts == pytest.approx(whole, rel=1e-9)
