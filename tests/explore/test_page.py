@@ -259,6 +259,7 @@ def test_two_tabs_and_a_stopped_server(visit, serve, run):
 
 def test_names_of_samples_are_text(visit, serve, run):
     page = visit(serve(run)[0])
+    page.wait_for_selector("#gallery [data-i='0']")  # the first cluster is open
     page.fill("#search", "hacked")
     page.keyboard.press("Enter")
     page.wait_for_selector("#gallery[data-count='2']")
