@@ -294,7 +294,7 @@ def test_phone(visit, serve, run):
     page.wait_for_selector("#stage[data-view]")
     assert page.locator("#points").bounding_box()["height"] > 400
     page.click(".switch [data-show=panel]")
-    assert page.locator("#gallery [data-i='0']").is_visible()
+    page.wait_for_selector("#gallery [data-i='0']")  # visible, once the first cluster is open
     assert serious_issues(page) == []
 
 
