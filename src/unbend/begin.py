@@ -16,7 +16,13 @@ from unbend.disk.tensors import hash_tensors
 from unbend.knobs import RIDGE
 from unbend.networks import Network, build_network
 from unbend.progress import Callback, Progress, silent
-from unbend.samples import NeighborChoice, ViewSampler, choose_metric, whitening_basis
+from unbend.samples import (
+    NeighborChoice,
+    ViewSampler,
+    choose_metric,
+    principal_basis,
+    whitening_basis,
+)
 from unbend.training import Checkpoints, Record, Tools, agree, synchronize
 
 if TYPE_CHECKING:
@@ -112,14 +118,14 @@ def begin(
     config = config.override({"views.metric": choice.metric})
     network = copy.deepcopy(start)
     if network is None:
-        basis = None
-        if choice.metric.startswith(RIDGE) and samples.ndim == 2 and backbone is None:
-            basis = whitening_basis(samples, choice.metric)
-            config = config.override({"network.whiten": basis.shape[1]})
+        config, basis = _choose_basis(samples, config, backbone)
         network = build_network(tuple(samples.shape[1:]), config.network, seed, backbone)
         network.normalize_like(samples, per_column=choice.metric == "standardized")
         if basis is not None:
-            network.whiten_by(basis)
+            network.set_basis(basis)
+    elif network.config is not None:
+        kept = {f"network.{name}": getattr(network.config, name) for name in ("whiten", "project")}
+        config = config.override(kept)
     synchronize(network)
     network.to(fabric.device)
     if samples.ndim == 4:
@@ -140,9 +146,27 @@ def begin(
     trained: Any = fabric.setup_module(network)
     trained.mark_forward_method("features")
     views = make_views(samples, config.views, generator, progress)
+    views.map_once(network.reduce)
     threads = costs(config, tuple(samples.shape[1:]), len(samples)).threads
     tools = Tools(fabric, generator, progress, record, tuple(callbacks), threads)
     return Run(samples, config, seed, network, trained, views, tools, start is not None, choice)
+
+
+def _choose_basis(
+    samples: Tensor, config: Config, backbone: nn.Module | None
+) -> tuple[Config, Tensor | None]:
+    """Whiten vectors with ridge neighbours, project other wide ones; the basis of either."""
+    basis, wanted = None, config.network.project
+    found = {"network.whiten": 0, "network.project": 0 if wanted == "auto" else wanted}
+    if samples.ndim == 2 and backbone is None:
+        if config.views.metric.startswith(RIDGE):
+            basis = whitening_basis(samples, config.views.metric)
+            found = {"network.whiten": basis.shape[1], "network.project": 0}
+        elif wanted:
+            most = max(config.network.width, config.network.dim)
+            basis = principal_basis(samples, most, wanted)
+            found["network.project"] = 0 if basis is None else basis.shape[1]
+    return config.override(found), basis
 
 
 def _choose_neighbors(

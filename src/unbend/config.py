@@ -199,7 +199,7 @@ PRESETS: dict[str, Config] = {
     "vectors": Config(
         preset="vectors",
         views=ViewConfig(n_neighbors=5, metric="auto"),
-        network=NetworkConfig(backbone="mlp", width=256, dim=64, head_width=256),
+        network=NetworkConfig(backbone="mlp", width=256, dim=64, head_width=256, project="auto"),
         # A third of these steps leaves small classes mixed, most of all with ridge neighbours.
         pretrain=replace(_SHORT_STAGE1, invariance=4.7, min_steps=400, max_steps=800, lr=3e-3),
         stage2=_SHORT_STAGE2,

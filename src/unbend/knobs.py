@@ -74,6 +74,9 @@ def is_metric(name: object) -> bool:
         return False
 
 
+DIRECTIONS = Rule(
+    lambda v: v == "auto" or whole(0, most=65_536).holds(v), "auto or a whole number >= 0", "try 0"
+)
 METRIC = Rule(
     lambda v: v == "auto" or is_metric(v),
     "auto, euclidean, standardized, cosine or ridge:WEIGHT",
@@ -111,6 +114,9 @@ class NetworkConfig:
     # Directions of vectors that are whitened before the backbone; 0 for none. Set from the data
     # with ridge neighbours, whose products whitening makes visible to the network.
     whiten: int = knob(0, whole(0, most=65_536))
+    # Principal directions of vectors that the backbone sees; 0 for all columns. auto: those that
+    # hold 99 % of the variance, where they are at most half as many as the columns.
+    project: int | str = knob(0, DIRECTIONS)
     dim: int = knob(128, WIDTH, example=64)  # d
     # NMCE's; the paper says "a few affine layers with non-linearities".
     head_width: int = knob(4096, WIDTH)

@@ -152,3 +152,23 @@ def test_wrong_settings_give_a_one_line_error(settings, message):
 def test_preset_embeddings_was_removed():
     with pytest.raises(ValueError, match="one of auto, paper, images, vectors, simulation, got"):
         MLC(n_clusters=4, preset="embeddings").fit(X)
+
+
+def test_wide_vectors_are_projected_and_labels_hold_for_the_samples(tmp_path):
+    rng = np.random.default_rng(0)
+    wide = X @ rng.normal(size=(4, 600)) + 0.1 * rng.normal(size=(len(X), 600))
+    model = MLC(4, random_state=0, **SHORT)
+    model.set_params(settings={**SHORT["settings"], "views.metric": "cosine"}).fit(wide)
+    assert model.config_.network.project == 32
+    assert adjusted_rand_score(Y, model.labels_) == 1.0
+    np.testing.assert_array_equal(model.predict(wide), model.labels_)
+    model.save(tmp_path / "model")
+    again = load(tmp_path / "model")
+    np.testing.assert_array_equal(again.transform(wide), model.transform(wide))
+    settings = {**model.settings, "network.project": 0}
+    assert (
+        MLC(4, random_state=0, pretrain_epochs=4, settings=settings)
+        .fit(wide)
+        .config_.network.project
+        == 0
+    )

@@ -176,7 +176,7 @@ def test_a_saved_network_reads_samples_alike():
 def test_whitening_is_a_fixed_map_of_unit_rows():
     network = build("mlp", whiten=4)
     basis = random(6, 4, seed=3)
-    network.whiten_by(basis)
+    network.set_basis(basis)
     X = random(5, 6)
     first, *rest = network.backbone
     rows = X / X.norm(dim=1, keepdim=True) @ basis
@@ -190,3 +190,40 @@ def test_whitening_is_a_fixed_map_of_unit_rows():
 def test_whitening_is_refused_for_images_and_too_many_directions(backbone, whiten):
     with pytest.raises(ValueError, match=r"network.whiten.*use 0"):
         build(backbone, whiten=whiten)
+
+
+def test_what_is_reduced_once_is_embedded_like_the_samples():
+    network = build("mlp", project=4)
+    network.normalize_like(random(20, 6) + 5)
+    network.set_basis(torch.linalg.qr(random(6, 4, seed=3)).Q)
+    X = random(9, 6) + 5
+    rows = network.reduce(X, batch_size=4)
+    torch.testing.assert_close(rows, (X - network.mean) @ network.fixed.basis)
+    assert not rows.requires_grad
+    torch.testing.assert_close(network.embed(rows), network.embed(X))
+
+
+@pytest.mark.parametrize("options", [{}, {"whiten": 6}])
+def test_samples_stay_as_they_are_where_nothing_is_left_out(options):
+    network = build("mlp", **options)
+    X = random(5, 6)
+    assert network.reduce(X) is X
+
+
+def test_projected_samples_start_like_all_columns():
+    """The spread of the first activations does not depend on the number of directions."""
+    X = torch.zeros(2000, 400)
+    X[:, :50] = random(2000, 50)
+    spreads = []
+    for project in (0, 50):
+        config = NetworkConfig(backbone="mlp", width=512, project=project)
+        backbone = build_network((400,), config, 0).backbone
+        first = next(layer for layer in backbone if isinstance(layer, torch.nn.Linear))
+        rows = backbone[0](X) if project else X
+        spreads.append(float((rows @ first.weight.T).std()))
+    assert spreads[1] == pytest.approx(spreads[0], rel=0.05)
+
+
+def test_projection_is_refused_for_images():
+    with pytest.raises(ValueError, match=r"network.project.*use 0"):
+        build("convnet", project=2)

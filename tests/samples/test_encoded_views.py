@@ -117,3 +117,13 @@ def test_gray_copies_have_one_channel():
 def test_policies_are_told_apart():
     assert policy_fingerprint(Augmentation()) == policy_fingerprint(Augmentation())
     assert policy_fingerprint(Augmentation()) != policy_fingerprint(Augmentation(flip=0.4))
+
+
+def test_cached_copies_are_mapped_once():
+    X, bank = torch.randn(12, 6), torch.randn(3, 12, 6)
+    made = [
+        CachedViews(X, ViewConfig(), torch.Generator().manual_seed(0), bank=bank) for _ in range(2)
+    ]
+    made[1].map_once(lambda rows: rows[:, :2])
+    index = torch.arange(12)
+    torch.testing.assert_close(made[1](index), made[0](index)[:, :, :2], rtol=0, atol=0)

@@ -6,7 +6,7 @@ from sklearn.neighbors import NearestNeighbors
 from sklearn.preprocessing import StandardScaler
 
 from unbend.baselines.lsr import lsr_codes
-from unbend.samples import nearest_neighbors, whitening_basis
+from unbend.samples import nearest_neighbors
 from unbend.samples.neighbors import neighbors_by
 
 
@@ -123,21 +123,6 @@ def test_an_unknown_metric_is_rejected(metric):
     with pytest.raises(ValueError, match="`metric` must be euclidean, standardized, cosine") as e:
         nearest_neighbors(random(5, 2), 1, metric=metric)
     assert "\n" not in str(e.value)
-
-
-@pytest.mark.parametrize("shape", [(60, 8), (20, 50)])
-def test_products_of_whitened_rows_are_ridge_codes(shape):
-    """Against the closed form X (XᵀX + w n I)⁻¹ Xᵀ, up to one factor for all."""
-    X = torch.randn(*shape, generator=torch.Generator().manual_seed(0)).double()
-    rows = torch.nn.functional.normalize(X - X.mean(0), dim=1)
-    basis = whitening_basis(X, "ridge:0.01")
-    n, p = shape
-    codes = rows @ torch.linalg.inv(rows.T @ rows + 0.01 * n * torch.eye(p).double()) @ rows.T
-    mapped = rows @ basis
-    found = mapped @ mapped.T
-    assert float(mapped.square().mean()) == pytest.approx(1.0)
-    factor = float(codes.diagonal().sum() / found.diagonal().sum())
-    torch.testing.assert_close(factor * found, codes, rtol=0, atol=2e-3)
 
 
 def test_several_metrics_at_once_are_the_same_as_each_alone():

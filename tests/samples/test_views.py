@@ -120,3 +120,23 @@ def test_samples_are_not_changed():
     kept = X.clone()
     sampler(X, n_neighbors=2)(torch.arange(8))
     assert torch.equal(X, kept)
+
+
+def test_rows_that_are_mapped_once_are_drawn_like_the_samples():
+    X = random(60, 6)
+    plain, mapped = (sampler(X, n_views=3, n_neighbors=4) for _ in range(2))
+    mapped.map_once(lambda rows: rows[:, :2])
+    index = torch.arange(20)
+    torch.testing.assert_close(mapped(index), plain(index)[:, :, :2], rtol=0, atol=0)
+    assert torch.equal(mapped.neighbors, plain.neighbors)
+
+
+def test_views_that_change_the_samples_are_not_mapped():
+    X = random(30, 6)
+    noisy = sampler(X, n_views=2, n_neighbors=2, noise=0.1)
+    given = ViewSampler(
+        X, ViewConfig(), torch.Generator().manual_seed(0), vary=lambda x, generator: x + 1
+    )
+    for views in (noisy, given):
+        views.map_once(lambda rows: rows[:, :2])
+        assert views(torch.arange(5)).shape == (2, 5, 6)

@@ -32,8 +32,9 @@ from torch import Tensor
 
 from unbend.functional import coding_rate
 from unbend.labels.subspaces import coding_rates, second_moments
+from unbend.samples.directions import principal_directions
 from unbend.samples.graph import links
-from unbend.samples.neighbors import place, principal_directions
+from unbend.samples.neighbors import place
 
 __all__ = ["Judge"]
 

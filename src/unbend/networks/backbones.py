@@ -14,8 +14,8 @@ from unbend.networks.resnet import ResNet18
 
 __all__ = [
     "BACKBONES",
+    "FixedMap",
     "GIVEN",
-    "Whitening",
     "adopt_backbone",
     "build_backbone",
     "resolve_backbone",
@@ -107,31 +107,58 @@ def build_backbone(shape: Shape, config: NetworkConfig) -> nn.Module:
             f"backbone {name!r} needs images (n, h, w) or (n, c, h, w), got vectors of width "
             f"{shape[0]}; use 'mlp' or 'identity'"
         )
-    if not config.whiten:
+    first = _fixed_map(shape, config)
+    if first is None:
         return BACKBONES[name](shape, config)
-    first = Whitening(shape, config.whiten)
-    rest = BACKBONES[name]((config.whiten,), config)
+    rest = BACKBONES[name]((first.basis.shape[1],), config)
+    if config.project and not config.whiten:
+        _scale_first(rest, (first.basis.shape[1] / first.basis.shape[0]) ** 0.5)
     net = nn.Sequential(first, *rest)  # type: ignore[misc]
     net.out_features = rest.out_features
     return net
 
 
-class Whitening(nn.Module):
-    """Centred rows, scaled to unit length and mapped by a basis that training does not change."""
+@torch.no_grad()
+def _scale_first(net: nn.Module, factor: float) -> None:
+    """Scale the first affine layer, so that projected samples start as all columns would.
+
+    torch draws the weights of a layer in inverse proportion to the root of its number of inputs.
+    Directions that are left out hold little variance, so without this the first activations would
+    be larger.
+    """
+    first = next((layer for layer in net.modules() if isinstance(layer, nn.Linear)), None)
+    if first is not None:
+        for weights in first.parameters():
+            weights *= factor
+
+
+class FixedMap(nn.Module):
+    """Centred rows mapped by a basis that training does not change; of unit length if ``unit``."""
 
     basis: Tensor
 
-    def __init__(self, shape: Shape, n_directions: int) -> None:
+    def __init__(self, n_columns: int, n_directions: int, unit: bool) -> None:
         super().__init__()
-        if len(shape) != 1 or n_directions > shape[0]:
-            raise ValueError(
-                f"setting 'network.whiten' must be at most the width of vectors, got "
-                f"{n_directions} for samples of shape {shape}; use 0"
-            )
-        self.register_buffer("basis", torch.eye(shape[0])[:, :n_directions])
+        self.unit = unit
+        self.register_buffer("basis", torch.eye(n_columns)[:, :n_directions])
 
     def forward(self, x: Tensor) -> Tensor:
-        return normalize(x, dim=1) @ self.basis
+        return (normalize(x, dim=1) if self.unit else x) @ self.basis
+
+
+def _fixed_map(shape: Shape, config: NetworkConfig) -> FixedMap | None:
+    """The first layer that whitens or projects vectors, if the config has one."""
+    for name in ("whiten", "project"):
+        n_directions = getattr(config, name)
+        if not n_directions or n_directions == "auto":
+            continue
+        if len(shape) != 1 or n_directions > shape[0]:
+            raise ValueError(
+                f"setting 'network.{name}' must be at most the width of vectors, got "
+                f"{n_directions} for samples of shape {shape}; use 0"
+            )
+        return FixedMap(shape[0], n_directions, unit=name == "whiten")
+    return None
 
 
 @torch.no_grad()

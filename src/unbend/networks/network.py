@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from unbend.knobs import NetworkConfig
-from unbend.networks.backbones import Whitening, adopt_backbone, build_backbone
+from unbend.networks.backbones import FixedMap, adopt_backbone, build_backbone
 from unbend.networks.heads import Head
 
 __all__ = ["Network", "Output", "build_network"]
@@ -61,16 +61,42 @@ class Network(nn.Module):
                 varies = spread > 1e-6 * typical
                 self.std = torch.where(varies, spread / typical, self.std)
 
-    def whiten_by(self, basis: Tensor) -> None:
-        """Set the basis of a network whose config has ``whiten``."""
-        first = next(self.backbone.children())
-        assert isinstance(first, Whitening)
-        first.basis = basis.to(first.basis)
+    @property
+    def fixed(self) -> FixedMap | None:
+        """The first layer of a network whose config has ``whiten`` or ``project``."""
+        first = next(self.backbone.children(), None)
+        return first if isinstance(first, FixedMap) else None
+
+    def set_basis(self, basis: Tensor) -> None:
+        """Set the basis of the fixed first layer."""
+        assert self.fixed is not None
+        self.fixed.basis = basis.to(self.fixed.basis)
+
+    @torch.no_grad()
+    def reduce(self, samples: Tensor, batch_size: int = 8192) -> Tensor:
+        """What the fixed first layer makes of samples; without one that has fewer columns, samples.
+
+        Training does this once. :meth:`embed` accepts the result in place of samples.
+        """
+        first = self.fixed
+        if first is None or not self._narrower(first):
+            return samples
+        parts = torch.split(samples, batch_size)
+        return torch.cat([first((x - self.mean) / self.std) for x in parts])
 
     def embed(self, x: Tensor) -> Tensor:
-        """The backbone's output h (b, w)."""
-        h: Tensor = self.backbone((x - self.mean) / self.std)
+        """The backbone's output h (b, w), of samples or of what :meth:`reduce` made of them."""
+        first, backbone = self.fixed, self.backbone
+        if first is not None and self._narrower(first) and x.shape[1:] == first.basis.shape[1:]:
+            h: Tensor = backbone[1:](x)  # type: ignore[index]
+        else:
+            h = backbone((x - self.mean) / self.std)
         return h
+
+    @staticmethod
+    def _narrower(first: FixedMap) -> bool:
+        """Whether the width of a row tells if the layer has mapped it."""
+        return first.basis.shape[1] < first.basis.shape[0]
 
     def features(self, x: Tensor) -> Tensor:
         """Features Z (b, d)."""

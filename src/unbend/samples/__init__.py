@@ -2,10 +2,11 @@
 
 from unbend.samples.arrays import Scaling, as_array, prepare
 from unbend.samples.augment import augment
+from unbend.samples.directions import principal_basis, whitening_basis
 from unbend.samples.embedding_cache import EmbeddingCache
 from unbend.samples.graph_choice import NeighborChoice, choose_metric
 from unbend.samples.loaders import Batches
-from unbend.samples.neighbors import nearest_neighbors, whitening_basis
+from unbend.samples.neighbors import nearest_neighbors
 from unbend.samples.synthetic import make_sphere_manifolds
 from unbend.samples.validate import check_samples
 from unbend.samples.views import ViewSampler
@@ -23,5 +24,6 @@ __all__ = [
     "make_sphere_manifolds",
     "nearest_neighbors",
     "prepare",
+    "principal_basis",
     "whitening_basis",
 ]

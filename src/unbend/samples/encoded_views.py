@@ -53,6 +53,11 @@ class CachedViews(ViewSampler):
             )
         self.bank = bank
 
+    def map_once(self, fixed: Callable[[Tensor], Tensor]) -> None:
+        """Draw views of the mapped copies."""
+        if self._given is None and not self._noise:
+            self.bank = torch.stack([fixed(copies.to(self.samples)) for copies in self.bank])
+
     def __call__(self, index: Tensor) -> Tensor:
         """Views (A, b, p) of the samples at ``index`` (b,)."""
         n_copies = len(self.bank)

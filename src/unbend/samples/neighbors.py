@@ -11,17 +11,15 @@ from torch.nn.functional import normalize
 from unbend.knobs import RIDGE, is_metric
 from unbend.progress import Progress, Tick, silent
 from unbend.samples.approximate import approximate_neighbors, has_faiss
+from unbend.samples.directions import principal_directions
 from unbend.threads import threads_for, use_threads
 
 __all__ = [
     "nearest_neighbors",
     "neighbors_by",
     "place",
-    "principal_directions",
-    "whitening_basis",
 ]
 
-_BASIS_ROWS = 20_000  # enough to measure a covariance
 _EXACT_UP_TO = 50_000  # rows; a search of twice as many takes four times as long
 _SHOWN_FROM = 5_000  # rows; smaller searches finish too fast to need a progress bar
 
@@ -174,41 +172,3 @@ def _whitening(X: Tensor) -> Callable[[float], Tensor]:
     values, vectors = principal_directions(X)
     rows = X @ vectors
     return lambda weight: rows * (values + weight * len(X)).rsqrt()
-
-
-def principal_directions(X: Tensor) -> tuple[Tensor, Tensor]:
-    """Eigenvalues (r,), rising, and eigenvectors (p, r) of XᵀX, from the smaller Gram matrix."""
-    n, p = X.shape
-    values, vectors = torch.linalg.eigh(X.T @ X if p <= n else X @ X.T)
-    values = values.clamp_min(0)
-    if p > n:
-        kept = values > 1e-9 * values.max()
-        kept[-1] = True  # one direction at least, also of equal rows
-        values = values[kept]
-        lengths = values.clamp_min(torch.finfo(X.dtype).tiny).sqrt()
-        vectors = X.T @ vectors[:, kept] / lengths
-    return values, vectors
-
-
-def whitening_basis(X: Tensor, metric: str) -> Tensor:
-    """The linear map (p, r) of centred unit rows under which products are ridge codes.
-
-    It gives every direction that the ridge weight does not suppress about the same variance.
-    Directions with less than a thousandth of the largest variance are left out; the others are
-    scaled so that the entries of the mapped rows have unit mean square.
-
-    Examples
-    --------
-    >>> X = torch.randn(200, 3) * torch.tensor([10.0, 1.0, 1e-6])
-    >>> rows = normalize(X - X.mean(0), dim=1).double() @ whitening_basis(X, "ridge:0.0001")
-    >>> tuple(rows.shape), round(float(rows.square().mean()), 3)
-    ((200, 2), 1.0)
-    """
-    X = X.detach().flatten(1)
-    some = torch.randperm(len(X), generator=torch.Generator().manual_seed(0))[:_BASIS_ROWS]
-    X = normalize((X - X.mean(0))[some.to(X.device)].cpu().double(), dim=1)
-    values, vectors = principal_directions(X)
-    shares = values / (values + float(metric.removeprefix(RIDGE)) * len(X))
-    kept = shares > 1e-3 * shares.max()
-    basis = vectors[:, kept] * (shares[kept] / values[kept]).sqrt()
-    return basis * (len(X) * basis.shape[1] / shares[kept].sum()).sqrt()

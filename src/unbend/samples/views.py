@@ -56,6 +56,7 @@ class ViewSampler:
         vary: Callable[[Tensor, torch.Generator], Tensor] | None = None,
     ) -> None:
         self.samples = samples
+        self._drawn = samples
         self.config = config
         self.generator = generator
         self._search, self._progress, self._given = search, progress, vary
@@ -86,6 +87,14 @@ class ViewSampler:
     def __len__(self) -> int:
         return len(self.samples)
 
+    def map_once(self, fixed: Callable[[Tensor], Tensor]) -> None:
+        """Draw views of ``fixed(samples)``, which the network would otherwise repeat in each step.
+
+        Views that change a sample before the network sees it are not mapped.
+        """
+        if self._given is None and not self._noise:
+            self._drawn = fixed(self.samples)
+
     def refresh(self, features: Tensor) -> None:
         """Search the neighbours again, in a learned representation (n, d)."""
         self.neighbors = nearest_neighbors(features, self.config.n_neighbors)
@@ -101,7 +110,7 @@ class ViewSampler:
     def __call__(self, index: Tensor) -> Tensor:
         """Views (A, b, ...) of the samples at ``index`` (b,)."""
         views = [
-            self._vary(self.samples[(index if a == 0 else self._neighbor(index)).to(self.device)])
+            self._vary(self._drawn[(index if a == 0 else self._neighbor(index)).to(self.device)])
             for a in range(self.config.n_views)
         ]
         return torch.stack(views)
