@@ -10,7 +10,7 @@ from tests.generators.subspaces import union_of_subspaces
 
 from unbend.samples import NeighborChoice, choose_metric, nearest_neighbors
 from unbend.samples.graph import graph_embedding, graph_spectrum
-from unbend.samples.graph_choice import METRICS
+from unbend.samples.graph_choice import METRICS, _best
 
 
 def random(*shape: int, seed: int = 0) -> torch.Tensor:
@@ -150,9 +150,20 @@ def test_reason_names_the_metric_and_the_next():
     assert "next ridge:0.003 0.900" in choice.reason()
     assert NeighborChoice("cosine", {}).reason() == "neighbours by cosine, as asked"
     tie = NeighborChoice("euclidean", {"euclidean": 0.99999, "standardized": 1.0})
-    assert "score 1.000, standardized about the same" in tie.reason()
+    assert "score 1.000; standardized 1.000" in tie.reason()
 
 
 def test_choice_round_trips_through_json():
     choice = choose_metric(random(50, 3), 2)
     assert NeighborChoice.from_dict(json.loads(json.dumps(choice.to_dict()))) == choice
+
+
+@pytest.mark.parametrize(("ridge", "chosen"), [(0.805, "cosine"), (0.83, "ridge:0.01")])
+def test_ridge_must_leave_a_tenth_less_to_cut(ridge, chosen):
+    assert _best({"euclidean": 0.7, "cosine": 0.8, "ridge:0.01": ridge}) == chosen
+
+
+def test_a_close_second_is_named_with_its_score():
+    choice = NeighborChoice("cosine", {"cosine": 0.80, "ridge:0.01": 0.805})
+    assert "no graph separates the groups clearly better" in choice.reason()
+    assert "ridge:0.01 0.805" in choice.reason()

@@ -34,6 +34,9 @@ _PILOT = 2000  # rows in the sample; more rows rank the metrics the same way
 _PER_CLUSTER = 12  # ... but at least this many per cluster, up to
 _PILOT_MAX = 4000
 _JUDGED_BY = 5  # neighbours, as many as the views take
+# Of the cut that the best plain metric leaves: ridge neighbours must leave less. They whiten what
+# the network sees, and the best of eight weights comes close to a better metric by chance.
+_RIDGE_LEAVES = 0.9
 _DOMINATES = 0.9  # of the variance: a column in a unit of its own
 _UNKNOWN_K = (2, 3, 5, 8, 12, 20, 30, 50)  # k to average over when it is not known
 
@@ -53,10 +56,10 @@ class NeighborChoice:
         if not others:
             return f"neighbours by {self.metric}: one column has almost all the variance"
         own, (next_score, next_metric) = self.scores[self.metric], others[0]
-        if f"{own:.3f}" == f"{next_score:.3f}":
+        if next_score > own or f"{own:.3f}" == f"{next_score:.3f}":
             return (
-                f"neighbours by {self.metric}: no graph separates the groups better "
-                f"(score {own:.3f}, {next_metric} about the same)"
+                f"neighbours by {self.metric}: no graph separates the groups clearly better "
+                f"(score {own:.3f}; {next_metric} {next_score:.3f})"
             )
         return (
             f"neighbours by {self.metric}: their graph separates the groups best "
@@ -85,6 +88,7 @@ def choose_metric(
     """Choose the metric whose 5-neighbour graph is easiest to cut into k, on a sample of the rows.
 
     The score of a metric is the mean of λ_1 to λ_k. Ties go to the earlier metric in ``metrics``.
+    Ridge neighbours are taken only if they leave a tenth less to cut than every other metric.
     For unknown k the score is averaged over several k. Columns are standardised where one of them
     has almost all the variance.
 
@@ -109,9 +113,15 @@ def choose_metric(
         values = graph_spectrum(graph, max(wanted))
         scores[metric] = float(np.mean([values[:c].mean() for c in wanted]))
         progress(Tick("choosing neighbours", done + 1, len(metrics)))
-    # Treat differences below the tolerance of the eigenvalues as ties.
-    best = max(scores.values())
-    return NeighborChoice(next(m for m in metrics if scores[m] > best - 1e-4), scores)
+    return NeighborChoice(_best(scores), scores)
+
+
+def _best(scores: Mapping[str, float]) -> str:
+    """The metric with the largest score; differences below the eigenvalues' tolerance are ties."""
+    plain = {metric: score for metric, score in scores.items() if not metric.startswith(RIDGE)}
+    if plain and 1 - max(scores.values()) > _RIDGE_LEAVES * (1 - max(plain.values())):
+        scores = plain
+    return next(m for m, score in scores.items() if score > max(scores.values()) - 1e-4)
 
 
 def _one_column_dominates(X: Tensor) -> bool:
