@@ -171,6 +171,8 @@ def _operations(shape: tuple[int, ...], config: NetworkConfig) -> float:
     """
     if config.backbone.startswith(GIVEN):
         return 0.0
+    if config.project == "auto" and len(shape) == 1:  # at most that many directions are trained on
+        shape = (min(shape[0], max(config.width, config.dim)),)
     found = 0.0
 
     def count(layer: nn.Module, inputs: Any, output: Tensor) -> None:
