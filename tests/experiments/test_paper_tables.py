@@ -1,6 +1,7 @@
 """The tables of the paper on a tiny problem: what they compare, and that they compare it right."""
 
 import csv
+import dataclasses
 import json
 import sys
 
@@ -232,6 +233,24 @@ def test_the_tables_run_what_users_run(tiny, random_start):
     found = Runner(tiny).mlc(4, random_start=random_start)
     assert np.array_equal(found.labels, model.labels_)
     assert np.array_equal(found.Z, model.transform(tiny.X).astype(np.float32))
+
+
+@pytest.mark.parametrize(("metric", "kept"), [("cosine", "project"), ("ridge:0.01", "whiten")])
+def test_stage_1_of_vectors_is_read_with_its_fixed_first_layer(tiny, metric, kept):
+    """The number of directions is chosen from the data and not in the config of the problem."""
+    from unbend import MLC
+    from unbend.config import resolve
+
+    X = np.repeat(tiny.X.reshape(len(tiny.X), -1), 5, axis=1).astype(np.float32)
+    settings = {"views.metric": metric, "pretrain.max_steps": 3, "pretrain.min_steps": 3}
+    config = resolve(X.shape[1:], len(X), 3, preset="vectors", settings=settings)
+    problem = dataclasses.replace(tiny, X=X, config=config)
+    model = MLC(3, random_state=0, settings=settings).fit(X)
+    assert getattr(model.config_.network, kept) > 0
+    Runner(problem).stage1(0)
+    found = Runner(problem).mlc(0)  # stage 1 from the disk
+    assert np.array_equal(found.Z, model.transform(X).astype(np.float32))
+    assert np.array_equal(found.labels, model.labels_)
 
 
 def test_a_start_and_checkpoints_exclude_each_other(tiny, tmp_path):

@@ -30,6 +30,8 @@ from unbend.training import History
 
 __all__ = ["Stage2", "Stage1", "features", "stage1", "stage2"]
 
+_CHOSEN = ("whiten", "project")  # settings of the network that are chosen from the data
+
 
 class Stage1(NamedTuple):
     """The end of stage 1 for one seed, and the seconds it took."""
@@ -71,7 +73,8 @@ def stage1(
     kept = remember("stage1", key, work, cached=cached, rooms=rooms)
     tensors = {name: torch.from_numpy(array) for name, array in kept.items()}
     state, seconds = tensors.pop("generator"), float(tensors.pop("seconds"))
-    return Stage1(_rebuild(problem, tensors), seed, state, seconds)
+    chosen = {name: int(tensors.pop(name)) for name in _CHOSEN}
+    return Stage1(_rebuild(problem, chosen, tensors), seed, state, seconds)
 
 
 def _make_views(cached: bool) -> Callable[..., ViewSampler]:
@@ -113,7 +116,7 @@ def _train(
         generator=generator,
     )
     solve(run, problem.k)
-    return found
+    return found | {name: np.array(getattr(run.config.network, name)) for name in _CHOSEN}
 
 
 def stage2(
@@ -173,9 +176,9 @@ def _weights(method: str) -> list[str]:
     return [hash_file(file) for file in files]
 
 
-def _rebuild(problem: Problem, tensors: dict[str, torch.Tensor]) -> Network:
+def _rebuild(problem: Problem, chosen: dict[str, int], tensors: dict[str, torch.Tensor]) -> Network:
     shape = prepare(problem.X[:2])[1].shape
-    network = build_network(shape, problem.config.network, seed=0)
+    network = build_network(shape, replace(problem.config.network, **chosen), seed=0)
     network.mean, network.std = tensors["mean"], tensors["std"]
     network.load_state_dict(tensors)
     return network.eval()
