@@ -164,7 +164,8 @@ def _choose_basis(
             found = {"network.whiten": basis.shape[1], "network.project": 0}
         elif wanted:
             most = max(config.network.width, config.network.dim)
-            basis = principal_basis(samples, most, wanted)
+            alike = config.views.metric == "standardized"  # as the network will see them
+            basis = principal_basis(samples, most, wanted, standardize=alike)
             found["network.project"] = 0 if basis is None else basis.shape[1]
     return config.override(found), basis
 

@@ -172,3 +172,13 @@ def test_wide_vectors_are_projected_and_labels_hold_for_the_samples(tmp_path):
         .config_.network.project
         == 0
     )
+
+
+def test_standardised_vectors_are_projected_as_the_network_sees_them():
+    """Groups that differ in columns of small units are found beside wide columns of noise."""
+    rng = np.random.default_rng(0)
+    wide = np.hstack([X @ rng.normal(size=(4, 500)), 1e4 * rng.normal(size=(len(X), 64))])
+    settings = {"views.metric": "standardized", "stage2.min_steps": 4, "stage2.max_steps": 4}
+    model = MLC(4, random_state=0, settings=settings).fit(wide)
+    assert model.config_.network.project > 0
+    assert adjusted_rand_score(Y, model.labels_) == 1.0

@@ -58,5 +58,13 @@ def test_a_number_of_directions_that_was_asked_for_is_taken():
     )
 
 
+def test_standardised_rows_have_directions_of_their_own():
+    """A column in a large unit has almost all the variance of the rows as they are."""
+    X = torch.randn(300, 400, generator=torch.Generator().manual_seed(0))
+    X[:, 7] *= 1000
+    assert principal_basis(X, 256).shape == (400, 32)
+    assert principal_basis(X, 128, standardize=True).shape == (400, 128)
+
+
 def test_equal_rows_have_a_basis():
     assert torch.isfinite(principal_basis(torch.ones(50, 600), 256)).all()

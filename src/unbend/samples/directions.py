@@ -8,7 +8,7 @@ from torch.nn.functional import normalize
 
 from unbend.knobs import RIDGE
 
-__all__ = ["principal_basis", "principal_directions", "whitening_basis"]
+__all__ = ["principal_basis", "principal_directions", "standardized", "whitening_basis"]
 
 # Rows that are enough to measure a covariance, all directions of it or the leading ones.
 _WHITENING_ROWS, _PRINCIPAL_ROWS = 20_000, 5_000
@@ -30,8 +30,10 @@ def principal_directions(X: Tensor) -> tuple[Tensor, Tensor]:
     return values, vectors
 
 
-def principal_basis(X: Tensor, most: int, n_directions: int | str = "auto") -> Tensor | None:
-    """The leading principal directions (p, r) of rows.
+def principal_basis(
+    X: Tensor, most: int, n_directions: int | str = "auto", *, standardize: bool = False
+) -> Tensor | None:
+    """The leading principal directions (p, r) of rows, or of rows with columns of unit variance.
 
     By default they hold 99 % of the variance, or are ``most`` if that takes more; r is a multiple
     of 32. If r is more than half of the columns, or these are not more than ``most``, the result is
@@ -46,7 +48,8 @@ def principal_basis(X: Tensor, most: int, n_directions: int | str = "auto") -> T
     p = X[0].numel()
     if n_directions == "auto" and p <= most:
         return None
-    values, vectors = principal_directions(_some_rows(X, _PRINCIPAL_ROWS))
+    rows = _some_rows(X, _PRINCIPAL_ROWS)
+    values, vectors = principal_directions(standardized(rows) if standardize else rows)
     if n_directions != "auto":
         return vectors[:, -int(n_directions) :].flip(1)
     held = values.flip(0).cumsum(0) / values.sum().clamp_min(torch.finfo(values.dtype).tiny)
@@ -75,6 +78,12 @@ def whitening_basis(X: Tensor, metric: str) -> Tensor:
     kept = shares > 1e-3 * shares.max()
     basis = vectors[:, kept] * (shares[kept] / values[kept]).sqrt()
     return basis * (len(X) * basis.shape[1] / shares[kept].sum()).sqrt()
+
+
+def standardized(X: Tensor) -> Tensor:
+    """Centred rows with columns of unit variance; columns without variance stay as they are."""
+    spread = X.std(0)
+    return X / torch.where(spread > 1e-9 * spread.max(), spread, torch.ones_like(spread))
 
 
 def _some_rows(X: Tensor, most: int) -> Tensor:

@@ -11,7 +11,7 @@ from torch.nn.functional import normalize
 from unbend.knobs import RIDGE, is_metric
 from unbend.progress import Progress, Tick, silent
 from unbend.samples.approximate import approximate_neighbors, has_faiss
-from unbend.samples.directions import principal_directions
+from unbend.samples.directions import principal_directions, standardized
 from unbend.threads import threads_for, use_threads
 
 __all__ = [
@@ -157,8 +157,7 @@ def place(X: Tensor, metric: str) -> Tensor:
 def _place(X: Tensor, metric: str) -> Tensor:
     """Centred rows, so that their Euclidean distances are those of the metric."""
     if metric == "standardized":
-        spread = X.std(0)
-        return X / torch.where(spread > 1e-9 * spread.max(), spread, torch.ones_like(spread))
+        return standardized(X)
     return normalize(X, dim=1).float() if metric == "cosine" else X
 
 
