@@ -96,8 +96,15 @@ class Network(nn.Module):
         if samples.ndim == 2 and self.mean.device.type != "mps":  # mps has no float64
             network = network.double()
         like = network.mean
-        parts = [network(x.to(like)) for x in torch.split(samples, batch_size)]
-        return Output(torch.cat([p.Z for p in parts]), torch.cat([p.C for p in parts]))
+        out: Output | None = None
+        for start in range(0, max(1, len(samples)), batch_size):
+            part = network(samples[start : start + batch_size].to(like))
+            if out is None:  # filled in place: joined parts would take the memory twice
+                out = Output(*(p.new_empty(len(samples), p.shape[1]) for p in part))
+            for whole, piece in zip(out, part, strict=True):
+                whole[start : start + batch_size] = piece
+        assert out is not None
+        return out
 
 
 def build_network(
