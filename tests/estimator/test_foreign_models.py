@@ -87,6 +87,13 @@ def test_weights_that_are_not_finite_are_rejected(saved, name, bad):
         load(saved)
 
 
+def test_weights_that_were_cut_are_named_with_a_remedy(saved):
+    path = saved / "model.safetensors"
+    path.write_bytes(path.read_bytes()[:100])
+    with pytest.raises(ValueError, match=r"safetensors' is damaged: .*; fit and save it again"):
+        load(saved)
+
+
 def test_complex_weights_are_rejected(saved):
     tensors = load_file(saved / "model.safetensors")
     name = next(key for key in tensors if key.startswith("network.") and "weight" in key)
