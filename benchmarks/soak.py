@@ -94,7 +94,9 @@ def convolve(count: int, seed: int) -> tuple[Target, str]:
             held.append(resident_mb())
     first, half = min(1024, count // 4), count // 2
     early, late = (held[first - 1] - held[0]) / first, (held[-1] - held[half]) / half
-    said = f"{1000 * early:.1f} MB per 1,000 shapes at first, {1000 * late:.1f} over the second half"
+    said = (
+        f"{1000 * early:.1f} MB per 1,000 shapes at first, {1000 * late:.1f} over the second half"
+    )
     return Target("growth, late beside early", late / max(early, 1e-9), 0.1, False), said
 
 
