@@ -272,19 +272,20 @@ class _Ends:
         """η of the nth state; that of the first stage 2 for stage 1."""
         return self._etas.values[max(nth - 1, 0)]
 
-    def output(self, nth: int) -> Output:
-        """Z and C of all samples, computed as a loaded network would."""
+    def output(self, nth: int, dtype: torch.dtype | None = None) -> Output:
+        """Z and C of all samples, computed as a loaded network would; ``dtype`` as in encode."""
         if nth in self._outputs:
             return self._outputs[nth]
         end = self._ends[nth]
         end.to(memory_format=torch.contiguous_format)  # type: ignore[call-overload]
-        found = Output(*(t.cpu() for t in end.encode(self._run.samples)))
+        found = end.encode(self._run.samples, dtype=None if self._keeps else dtype)
+        found = Output(*(t.cpu() for t in found))
         if self._keeps:
             self._outputs[nth] = found
         return found
 
     def __getitem__(self, nth: int) -> Codes:
-        eta, output = self.eta(nth), self.output(nth)
+        eta, output = self.eta(nth), self.output(nth, torch.float32)
         name = "stage 1" if nth == 0 else f"stage 2 at eta {eta:.3g}"
         return Codes(name, output.C.float(), output.Z.float(), eta)
 
