@@ -89,6 +89,16 @@ class Solution:
     config: Config
     surroundings: Surroundings
 
+    @property
+    def Z(self) -> Tensor:
+        """Features in 32 bits, as they were labelled."""
+        return self.output.Z.float()
+
+    @property
+    def C(self) -> Tensor:
+        """Codes in 32 bits."""
+        return self.output.C.float()
+
 
 class Trained(NamedTuple):
     """A network after stage 1 and a row per step."""

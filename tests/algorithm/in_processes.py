@@ -62,7 +62,7 @@ def report(**options: object) -> dict:
     solution = run(**options)
     return {
         "history": solution.history,
-        "Z": solution.output.Z.float().tolist(),
+        "Z": solution.Z.tolist(),
         "labels": solution.labels.labels.tolist(),
         "weights": {k: v.tolist() for k, v in solution.network.state_dict().items()},
     }

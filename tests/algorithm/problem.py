@@ -64,10 +64,6 @@ def fingerprint(solution: Solution) -> str:
     digest = hashlib.sha256(repr(solution.history).encode())
     for name, value in sorted(solution.network.state_dict().items()):
         digest.update(name.encode() + value.numpy().tobytes())
-    for array in (
-        solution.output.Z.float().numpy(),
-        solution.output.C.float().numpy(),
-        np.asarray(solution.labels.labels),
-    ):
+    for array in (solution.Z.numpy(), solution.C.numpy(), np.asarray(solution.labels.labels)):
         digest.update(array.tobytes())
     return digest.hexdigest()

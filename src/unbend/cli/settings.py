@@ -87,7 +87,8 @@ def _read(path: Path) -> dict[str, Any]:
         reason = error.strerror or str(error)
         raise click.UsageError(f"cannot read --config {str(path)!r}: {reason}") from error
     except (ValueError, RecursionError) as error:  # decoding errors of TOML and of UTF-8
-        reason = "its brackets are too deep" if isinstance(error, RecursionError) else error
+        deep = isinstance(error, RecursionError)
+        reason = "its brackets are too deep" if deep else str(error)
         raise click.UsageError(f"--config {str(path)!r} is not TOML: {reason}") from error
 
 

@@ -69,7 +69,8 @@ class Looking:
 
     def moment(self, rows: Rows) -> NDArray[np.float64]:
         """Σ zzᵀ / m of the rows, from at most 2,000 of them."""
-        return self._moment(few(rows, _FEW).tobytes())
+        found: NDArray[np.float64] = self._moment(few(rows, _FEW).tobytes())
+        return found
 
     def _compute_moment(self, key: bytes) -> NDArray[np.float64]:
         rows = np.frombuffer(key, dtype=np.int64)
