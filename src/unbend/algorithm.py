@@ -65,6 +65,7 @@ __all__ = [
 
 STAGE_2 = "stage 2"
 _GRAPH_UP_TO = 20_000  # samples whose graph of neighbours is clustered too
+_KEPT = 2**27  # numbers of Z and C of all states that are kept in memory, a gigabyte
 _TYPICAL_ETA = 0.175  # the paper's, for one cluster, which says nothing about η
 _COUNTED_ROWS = 3000  # a sample that decides the number of clusters
 
@@ -82,13 +83,21 @@ class Solution:
     """
 
     network: Network
-    Z: Tensor
-    C: Tensor
     labels: LabelModel
     history: History
     output: Output
     config: Config
     surroundings: Surroundings
+
+    @property
+    def Z(self) -> Tensor:
+        """Features in 32 bits, as they were labelled."""
+        return self.output.Z.float()
+
+    @property
+    def C(self) -> Tensor:
+        """Codes in 32 bits."""
+        return self.output.C.float()
 
 
 class Trained(NamedTuple):
@@ -203,8 +212,7 @@ class Etas:
 def _label(run: Run, k: int, ends: list[Network], etas: Etas, history: History) -> Solution:
     """Line 10: label the end of stage 2, or choose among labellings of the ends of both stages."""
     config, chosen = run.config, 1
-    outputs = [_encode(run, end) for end in ends]
-    states = [_codes(output, i, etas) for i, output in enumerate(outputs)]
+    states = _Ends(run, ends, etas)
     eps_sq, method = config.stage2.eps_sq, config.labels.method
     if config.labels.join == "auto":
         vectors = run.samples if run.samples.ndim == 2 else None
@@ -221,11 +229,12 @@ def _label(run: Run, k: int, ends: list[Network], etas: Etas, history: History) 
             progress=run.tools.progress,
         )
     else:
+        after = states[1]
         labels = label_codes(
-            states[1].C,
-            states[1].Z,
+            after.C,
+            after.Z,
             k,
-            eta=states[1].eta,
+            eta=after.eta,
             absolute=config.labels.absolute,
             join=config.labels.join,
             before=states[0].Z,
@@ -234,11 +243,11 @@ def _label(run: Run, k: int, ends: list[Network], etas: Etas, history: History) 
             seed=run.seed,
             progress=run.tools.progress,
         )
-    state = states[chosen]
-    config = config.override({"stage2.eta": state.eta})
+    output = states.output(chosen)
+    config = config.override({"stage2.eta": states.eta(chosen)})
+    labels, around = _look_around(run, labels, output.C)
     network = ends[chosen].cpu().eval()
-    labels, around = _look_around(run, labels, state.C)
-    return Solution(network, state.Z, state.C, labels, history, outputs[chosen], config, around)
+    return Solution(network, labels, history, output, config, around)
 
 
 def _look_around(run: Run, labels: LabelModel, C: Tensor) -> tuple[LabelModel, Surroundings]:
@@ -249,21 +258,46 @@ def _look_around(run: Run, labels: LabelModel, C: Tensor) -> tuple[LabelModel, S
     own = torch.from_numpy(labels.labels)[rows]
     k = labels.n_clusters
     votes = around.votes(samples, own, k, n_voters(len(rows), k))
-    temperature = calibrate_temperature(labels.predict_proba(C[rows]), votes)
+    temperature = calibrate_temperature(labels.predict_proba(C[rows].float()), votes)
     return replace(labels, temperature=temperature), around
 
 
-def _encode(run: Run, end: Network) -> Output:
-    """Z and C of all samples, computed as a loaded network would."""
-    end.to(memory_format=torch.contiguous_format)  # type: ignore[call-overload]
-    return Output(*(t.cpu() for t in end.encode(run.samples)))
+class _Ends:
+    """Inputs of labelling after stage 1 (the first) and after each stage 2.
 
+    With many samples in many clusters all of them together would take gigabytes. They are then
+    encoded anew whenever they are asked for.
+    """
 
-def _codes(output: Output, nth: int, etas: Etas) -> Codes:
-    """Inputs of labelling after stage 1 (``nth=0``) or after the nth stage 2."""
-    eta = etas.values[max(nth - 1, 0)]
-    name = "stage 1" if nth == 0 else f"stage 2 at eta {eta:.3g}"
-    return Codes(name, output.C.float(), output.Z.float(), eta)
+    def __init__(self, run: Run, ends: Sequence[Network], etas: Etas) -> None:
+        self._run, self._ends, self._etas = run, ends, etas
+        numbers = 2 * len(ends) * len(run.samples) * run.network.feature_head.dim
+        self._keeps = numbers <= _KEPT
+        self._outputs: dict[int, Output] = {}
+
+    def __len__(self) -> int:
+        return len(self._ends)
+
+    def eta(self, nth: int) -> float:
+        """η of the nth state; that of the first stage 2 for stage 1."""
+        return self._etas.values[max(nth - 1, 0)]
+
+    def output(self, nth: int, dtype: torch.dtype | None = None) -> Output:
+        """Z and C of all samples, computed as a loaded network would; ``dtype`` as in encode."""
+        if nth in self._outputs:
+            return self._outputs[nth]
+        end = self._ends[nth]
+        end.to(memory_format=torch.contiguous_format)  # type: ignore[call-overload]
+        found = end.encode(self._run.samples, dtype=None if self._keeps else dtype)
+        found = Output(*(t.cpu() for t in found))
+        if self._keeps:
+            self._outputs[nth] = found
+        return found
+
+    def __getitem__(self, nth: int) -> Codes:
+        eta, output = self.eta(nth), self.output(nth, torch.float32)
+        name = "stage 1" if nth == 0 else f"stage 2 at eta {eta:.3g}"
+        return Codes(name, output.C.float(), output.Z.float(), eta)
 
 
 def train_encoder(run: Run) -> Trained:

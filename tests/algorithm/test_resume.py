@@ -131,6 +131,17 @@ def test_the_features_that_stage_2_began_with_come_back(tmp_path, monkeypatch, k
     assert not torch.allclose(given[0], solution.Z, atol=1e-3)
 
 
+@pytest.mark.parametrize("kind", ["vectors", "images"])
+def test_states_that_are_encoded_anew_give_the_same_bits(monkeypatch, kind):
+    """As with many samples in many clusters, where all states together do not fit."""
+    expected = run(kind=kind)
+    monkeypatch.setattr(algorithm, "_KEPT", 0)
+    found = run(kind=kind)
+    assert fingerprint(found) == fingerprint(expected)
+    assert found.labels.candidates == expected.labels.candidates
+    assert found.labels.temperature == expected.labels.temperature
+
+
 def test_resume_after_an_interrupt_during_labelling(tmp_path, monkeypatch):
     def broken(*args: object, **options: object) -> None:
         raise KeyboardInterrupt

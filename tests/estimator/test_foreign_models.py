@@ -78,11 +78,19 @@ def test_a_record_of_an_encoder_without_a_field_gives_a_one_line_error(saved, fi
 @pytest.mark.parametrize("bad", [float("nan"), float("inf")])
 def test_weights_that_are_not_finite_are_rejected(saved, name, bad):
     tensors = load_file(saved / "model.safetensors")
+    tensors["labels.counts"] = torch.ones(3)  # as in files of earlier versions
     name = name if name in tensors else f"network.{name}"
     tensors[name] = tensors[name].clone().double()
     tensors[name].view(-1)[0] = bad
     save_file(tensors, saved / "model.safetensors")
     with pytest.raises(ValueError, match=f"'{name}' holds numbers that are not finite"):
+        load(saved)
+
+
+def test_weights_that_were_cut_are_named_with_a_remedy(saved):
+    path = saved / "model.safetensors"
+    path.write_bytes(path.read_bytes()[:100])
+    with pytest.raises(ValueError, match=r"safetensors' is damaged: .*; fit and save it again"):
         load(saved)
 
 
@@ -107,23 +115,6 @@ def test_absurd_sizes_are_rejected_before_the_work(name):
     model = MLC(3, settings={name: 100_000_000})
     with pytest.raises(ValueError, match=rf"'{name}' must be .* to \d+, got 100000000; "):
         model.fit(np.eye(9))
-
-
-@pytest.mark.parametrize(
-    "changed",
-    [
-        {"labels.moments": 1e300},
-        {"labels.moments": -1.0},
-        {"labels.counts": -3.0},
-    ],
-)
-def test_moments_that_no_features_have_are_refused(saved, changed):
-    tensors = load_file(saved / "model.safetensors")
-    for name, value in changed.items():
-        tensors[name] = torch.full_like(tensors[name], value)
-    save_file(tensors, saved / "model.safetensors")
-    with pytest.raises(ValueError, match="of the labels does not fit 3 clusters"):
-        load(saved)
 
 
 @pytest.mark.parametrize("hooks", [[], "views", {"views": "os.system"}])

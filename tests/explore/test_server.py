@@ -81,6 +81,21 @@ def test_merge_costs_name_the_pair_that_is_one(serve, tmp_path):
     assert ask("costs?group=-1") == []
 
 
+def test_the_groups_that_fit_best_are_those_of_the_largest_mean_square(serve, run, digits):
+    _, _, labels, Z = digits
+    found = serve(run)[1]("nearest?row=7")["groups"]
+    power = np.square(Z.astype(float) @ Z[7].astype(float))
+    means = np.array([power[labels == q].mean() for q in range(10)])
+    assert [g["id"] for g in found] == np.argsort(-means)[:4].tolist()
+
+
+def test_a_tree_that_does_not_fit_into_memory_says_so(serve, run, monkeypatch):
+    monkeypatch.setattr("unbend.explore.looking._MOMENTS", 10)
+    _, ask = serve(run)
+    assert "a tree of 10 clusters" in ask("tree", status=400)["problem"]
+    assert len(ask("nearest?row=7")["groups"]) == 4
+
+
 def test_acts_are_saved_before_they_are_confirmed(serve, run, digits):
     _, _, labels, _ = digits
     _, ask = serve(run)

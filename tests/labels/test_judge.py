@@ -114,6 +114,6 @@ def test_moments_held_in_parts_give_the_same_shares(problem, monkeypatch, entrie
     """One or two clusters at a time, as many clusters of many dimensions need."""
     Z, X, y, neighbors = problem
     whole = Judge(Z, X, "euclidean", neighbors).shares(y, 3)
-    monkeypatch.setattr("unbend.labels.judge._ENTRIES", entries)
+    monkeypatch.setattr("unbend.labels.subspaces._ENTRIES", entries)
     parts = Judge(Z, X, "euclidean", neighbors).shares(y, 3)
     assert parts == pytest.approx(whole, rel=1e-9)

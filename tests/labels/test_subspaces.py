@@ -10,7 +10,13 @@ import torch
 from tests.generators.subspaces import union_of_subspaces
 
 from unbend.functional import coding_rate
-from unbend.labels.subspaces import Subspaces, coding_length, coding_lengths, second_moments
+from unbend.labels.subspaces import (
+    cluster_rates,
+    coding_length,
+    coding_lengths,
+    second_moments,
+    subspace_residuals,
+)
 
 
 def features(n: int = 300, k: int = 4, d: int = 20) -> tuple[torch.Tensor, torch.Tensor]:
@@ -53,7 +59,6 @@ def test_true_clusters_have_the_shorter_code() -> None:
 
 def test_residual_is_the_smallest_quadratic_form() -> None:
     Z, y = features()
-    subspaces = Subspaces(*second_moments(Z, y, 4), eps_sq=0.1)
     new = torch.nn.functional.normalize(
         torch.randn(30, 20, generator=torch.Generator().manual_seed(0)).double(), dim=1
     )
@@ -62,7 +67,10 @@ def test_residual_is_the_smallest_quadratic_form() -> None:
         Z_q = Z[y == q].numpy()
         M = np.eye(20) + 20 / (0.1 * len(Z_q)) * Z_q.T @ Z_q
         costs.append(np.einsum("id,de,ie->i", new.numpy(), np.linalg.inv(M), new.numpy()))
-    np.testing.assert_allclose(subspaces.residual(new), np.min(costs, axis=0), rtol=1e-9)
+    found = subspace_residuals(new, Z, y, 4, 0.1)
+    np.testing.assert_allclose(found, np.min(costs, axis=0), rtol=1e-9)
+    # An empty cluster is no subspace.
+    torch.testing.assert_close(subspace_residuals(new, Z, y, 6, 0.1), found)
 
 
 def test_residual_is_the_derivative_of_the_coding_rate() -> None:
@@ -72,27 +80,45 @@ def test_residual_is_the_derivative_of_the_coding_rate() -> None:
     w = torch.zeros((), dtype=Z.dtype, requires_grad=True)
     M = torch.eye(20, dtype=Z.dtype) + scale * (Z.T @ Z + w * torch.outer(z, z))
     torch.logdet(M).backward()
-    one = Subspaces(*second_moments(Z, torch.zeros(300, dtype=torch.int64), 1), eps_sq=0.1)
-    assert float(one.residual(z[None])) == pytest.approx(float(w.grad) / scale, rel=1e-9)
+    one = torch.zeros(300, dtype=torch.int64)
+    assert float(subspace_residuals(z[None], Z, one, 1, 0.1)) == pytest.approx(
+        float(w.grad) / scale, rel=1e-9
+    )
 
 
 def test_random_directions_are_farther_than_members() -> None:
     data = union_of_subspaces(2000, 5, noise=0.2, seed=0)
     Z, y = torch.from_numpy(data.Z), torch.from_numpy(data.y)
-    subspaces = Subspaces(*second_moments(Z, y, 5), eps_sq=0.1)
+
+    def residual(rows: torch.Tensor) -> torch.Tensor:
+        return subspace_residuals(rows, Z, y, 5, 0.1)
+
     fresh = data.bases[:, 0]  # unseen members
     generator = torch.Generator().manual_seed(0)
     random = torch.nn.functional.normalize(torch.randn(500, 128, generator=generator), dim=1)
-    assert subspaces.residual(random).min() > 2 * subspaces.residual(Z).max()
-    assert subspaces.residual(torch.from_numpy(fresh)).max() < 0.01
-    assert subspaces.residual(Z).min() > 0
-    assert subspaces.residual(random).max() <= 1
+    assert residual(random).min() > 2 * residual(Z).max()
+    assert residual(torch.from_numpy(fresh)).max() < 0.01
+    assert residual(Z).min() > 0
+    assert residual(random).max() <= 1
 
 
 def test_rotating_the_features_changes_nothing() -> None:
     Z, y = features()
     generator = torch.Generator().manual_seed(0)
     Q = torch.linalg.qr(torch.randn(20, 20, dtype=Z.dtype, generator=generator))[0]
-    plain = Subspaces(*second_moments(Z, y, 4), eps_sq=0.1).residual(Z)
-    turned = Subspaces(*second_moments(Z @ Q, y, 4), eps_sq=0.1).residual(Z @ Q)
+    plain = subspace_residuals(Z, Z, y, 4, 0.1)
+    turned = subspace_residuals(Z @ Q, Z @ Q, y, 4, 0.1)
     torch.testing.assert_close(plain, turned)
+
+
+@pytest.mark.parametrize("narrow", [0, 128])
+@pytest.mark.parametrize("entries", [1, 2**24])
+def test_rates_of_clusters_match_their_definition(monkeypatch, narrow: int, entries: int) -> None:
+    """By either side of the features, for some clusters at a time, and for an empty one."""
+    monkeypatch.setattr("unbend.labels.subspaces._NARROW", narrow)
+    monkeypatch.setattr("unbend.labels.subspaces._ENTRIES", entries)
+    Z, y = features()
+    rates, counts = cluster_rates(Z, y, 5, 0.3)
+    expected = [float(coding_rate(Z[y == q], 0.3)) for q in range(4)]
+    np.testing.assert_allclose(rates, [*expected, 0.0], rtol=1e-10)
+    np.testing.assert_array_equal(counts, np.bincount(y, minlength=5))

@@ -121,6 +121,19 @@ def test_a_table_of_something_else_is_named(tmp_path):
         read_labels(tmp_path / "other.parquet")
 
 
+def test_the_words_of_a_library_become_one_sentence(tmp_path):
+    path = tmp_path / "labels.parquet"
+    with labels_file(path) as write:
+        write(rows(NAMES))
+    path.write_bytes(path.read_bytes()[:100])
+    with pytest.raises(ValueError, match=r"^'.*' is damaged: .*[^.]; cluster again with --over"):
+        read_labels(path)
+    path.unlink()
+    path.with_suffix(".csv").write_text("sample,cluster,probability,outlier_score\na,x,1,1\n")
+    with pytest.raises(ValueError, match=r"labels.csv' is damaged: .*; cluster again with --over"):
+        read_labels(path)
+
+
 def test_small_tables_quote_formulas(tmp_path):
     write_csv(tmp_path / "t.csv", ["path", "reason"], [["=x", "no image"], ["é", 3]])
     with (tmp_path / "t.csv").open(encoding="utf-8-sig", newline="") as file:

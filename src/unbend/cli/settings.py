@@ -87,7 +87,9 @@ def _read(path: Path) -> dict[str, Any]:
         reason = error.strerror or str(error)
         raise click.UsageError(f"cannot read --config {str(path)!r}: {reason}") from error
     except (ValueError, RecursionError) as error:  # decoding errors of TOML and of UTF-8
-        raise click.UsageError(f"--config {str(path)!r} is not TOML: {error}") from error
+        deep = isinstance(error, RecursionError)
+        reason = "its brackets are too deep" if deep else str(error)
+        raise click.UsageError(f"--config {str(path)!r} is not TOML: {reason}") from error
 
 
 def _options(command: click.Command) -> dict[str, str]:

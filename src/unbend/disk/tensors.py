@@ -19,7 +19,7 @@ def read_tensors(path: Path) -> dict[str, Tensor]:
     try:
         tensors = load(path.read_bytes())
     except SafetensorError as error:
-        raise ValueError(f"{str(path)!r} is damaged: {error}") from error
+        raise ValueError(f"{str(path)!r} is damaged: {error}; fit and save it again") from error
     for name, tensor in tensors.items():
         if tensor.is_complex() or not bool(tensor.isfinite().all()):
             raise ValueError(

@@ -29,6 +29,7 @@ from unbend.experiments.suite import synthetic
 from unbend.experiments.suite.problems import load_problem
 from unbend.labels.confidence import cool
 from unbend.labels.hierarchy import cut_tree, merge_clusters
+from unbend.labels.subspaces import second_moments, subspace_residuals
 from unbend.metrics import clustering_accuracy, reliability
 from unbend.metrics.tables import Table, file_name
 from unbend.progress import Tick
@@ -134,8 +135,9 @@ def _merge(X: NDArray[Any], y: NDArray[np.int64], seed: int) -> dict[str, float]
 
     def work() -> dict[str, float]:
         model = MLC(2 * k, random_state=seed).fit(X)
-        parts = model._label_model.subspaces
-        old = cut_tree(merge_clusters(parts.moments, parts.counts, parts.eps_sq), k)
+        Z, labels = torch.from_numpy(model.transform(X)).float(), torch.from_numpy(model.labels_)
+        moments, eps_sq = second_moments(Z, labels, 2 * k), model.config_.stage2.eps_sq
+        old = cut_tree(merge_clusters(*moments, eps_sq), k)
         return {
             "old": clustering_accuracy(y, old[model.labels_]),
             "new": clustering_accuracy(y, model.labels_at(k)),
@@ -181,8 +183,11 @@ def _outliers(X: NDArray[Any], y: NDArray[np.int64], seed: int) -> dict[str, flo
 def _outlier_scores(model: MLC, *sets: NDArray[Any]) -> dict[str, float]:
     """Flagged shares and areas under the curve; sets: fitted, fresh, foreign, noise."""
     Z = [model.transform(part) for part in sets]
-    labels = model._label_model
-    old = [labels.outlier_score(torch.from_numpy(z).float()) for z in Z]
+    rows, labels = torch.from_numpy(Z[0]).float(), torch.from_numpy(model.labels_)
+    k, eps_sq = model.n_clusters_, model.config_.stage2.eps_sq
+    old = [
+        subspace_residuals(torch.from_numpy(z).float(), rows, labels, k, eps_sq).numpy() for z in Z
+    ]
     forest = IsolationForest(random_state=0).fit(Z[0])
     nearest = NearestNeighbors(n_neighbors=10).fit(Z[0])
     ways = {
@@ -193,7 +198,7 @@ def _outlier_scores(model: MLC, *sets: NDArray[Any]) -> dict[str, float]:
     }
     found = {
         "new flagged": float(np.mean(ways["new"][1] > model.outlier_threshold_)),
-        "old flagged": float(np.mean(old[1] > labels.outlier_threshold)),
+        "old flagged": float(np.mean(old[1] > np.quantile(old[0], 0.99))),
         "noise caught": float(np.mean(ways["new"][3] > model.outlier_threshold_)),
     }
     for way, scores in ways.items():

@@ -19,6 +19,7 @@ __all__ = ["ORDERS", "Looking"]
 ORDERS = ("typical", "confident", "unsure", "outliers", "name")
 _FEW = 2_000  # members that stand for a cluster in its second moments
 _SPLIT_ON = 4_000  # members that are clustered to split a group; others follow
+_MOMENTS = 2**26  # numbers of second moments that are held, half a gigabyte
 _ALIKE = 0.9995  # cos² of near-duplicates
 _STAYS = 0.9  # λ_m of the membership within a group that is split
 _BLOCK = 8_192
@@ -29,7 +30,8 @@ class Looking:
 
     def __init__(self, material: Material) -> None:
         self.material = material
-        self._moment = lru_cache(4096)(self._compute_moment)
+        width = material.features.shape[1]
+        self._moment = lru_cache(max(16, _MOMENTS // width**2))(self._compute_moment)
 
     # ------------------------------------------------------------------ order
 
@@ -67,7 +69,8 @@ class Looking:
 
     def moment(self, rows: Rows) -> NDArray[np.float64]:
         """Σ zzᵀ / m of the rows, from at most 2,000 of them."""
-        return self._moment(few(rows, _FEW).tobytes())
+        found: NDArray[np.float64] = self._moment(few(rows, _FEW).tobytes())
+        return found
 
     def _compute_moment(self, key: bytes) -> NDArray[np.float64]:
         rows = np.frombuffer(key, dtype=np.int64)
@@ -117,12 +120,12 @@ class Looking:
 
     def likely(self, row: int, groups: dict[int, Rows], count: int = 4) -> list[tuple[int, float]]:
         """The groups that a sample fits best, with its typicality there."""
-        here = np.array([row], dtype=np.int64)
-        found = [
-            (g, float(self._energy(here, self.moment(rows))[0]))
-            for g, rows in groups.items()
-            if len(rows)
-        ]
+        z = np.asarray(self.material.features[row], np.float32)
+        found = []
+        for g, rows in groups.items():
+            if len(rows):
+                Z = np.asarray(self.material.features[few(rows, _FEW)], np.float32)
+                found.append((g, float(np.square(Z @ z).mean())))
         return sorted(found, key=lambda pair: -pair[1])[:count]
 
     # ------------------------------------------------------------------ merge, split
@@ -135,6 +138,12 @@ class Looking:
         ids = [g for g, rows in groups.items() if g != NOISE and len(rows)]
         if len(ids) < 2:
             return []
+        width = self.material.features.shape[1]
+        if len(ids) * width**2 > _MOMENTS:
+            raise ValueError(
+                f"a tree of {len(ids)} clusters in {width} dimensions takes too much memory; "
+                "compare clusters two at a time"
+            )
         counts = np.array([len(groups[g]) for g in ids], dtype=np.float64)
         moments = np.stack([self.moment(groups[g]) * m for g, m in zip(ids, counts, strict=True)])
         linkage = merge_clusters(

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import torch
@@ -21,12 +21,12 @@ from unbend.exceptions import UnbendWarning
 from unbend.labels.assign import assign
 from unbend.labels.embedding import Embedding, Settings, choose_method, embed_codes
 from unbend.labels.judge import Judge
-from unbend.labels.label import Cut, classify, finish, join_blocks
+from unbend.labels.label import Assigned, Cut, classify, finish, join_blocks
 from unbend.labels.model import LabelModel
 from unbend.progress import Progress, silent
 from unbend.samples.graph import graph_embedding
 
-__all__ = ["Codes", "Labelled", "choose_labelling"]
+__all__ = ["Codes", "Labelled", "States", "choose_labelling"]
 
 # Where only the features of stage 1 judge, labellings of stage 1 are fitted to their judge, k-means
 # most of all: they must score this much more to be kept.
@@ -46,6 +46,14 @@ class Codes:
     eta: float
 
 
+class States(Protocol):
+    """The codes of several states; a list of them, or what computes each when it is asked for."""
+
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, nth: int, /) -> Codes: ...
+
+
 class Labelled(NamedTuple):
     """The labelling that was kept, and whose codes it is of."""
 
@@ -57,12 +65,13 @@ class _Candidate(NamedTuple):
     name: str
     source: int
     cut: Cut
+    assigned: Assigned
     score: float
     smallest: int
 
 
 def choose_labelling(
-    codes: Sequence[Codes],
+    codes: States,
     k: int,
     *,
     samples: Tensor | None = None,
@@ -78,7 +87,8 @@ def choose_labelling(
     Parameters
     ----------
     codes : sequence of Codes
-        The first is the end of stage 1, the others are ends of stage 2.
+        The first is the end of stage 1, the others are ends of stage 2. They are looked up one at a
+        time and not kept, so that a sequence need not hold all of them.
     k : int
         Number of clusters.
     samples : Tensor of shape (n, p), optional
@@ -89,7 +99,7 @@ def choose_labelling(
         Neighbours of each sample, for the judge and for a labelling by spectral clustering of their
         graph.
     eps_sq : float
-        ε² of the merge tree and the outlier score.
+        ε² of the coding length by which surplus blocks are joined.
     method : {"auto", "dense", "blocks", "landmarks"}
         How Γ of all samples is decomposed, see :func:`~unbend.labels.label_codes`.
 
@@ -101,30 +111,27 @@ def choose_labelling(
     splinter, a cluster of one sample or of less than 2 % of the mean size, is kept only when all
     have one, and then a warning says so.
     """
-    path = choose_method(method, len(codes[0].C), k)
     judge = Judge(codes[0].Z, samples, metric, neighbors)
+    n, path = judge.n, choose_method(method, judge.n, k)
+    settings = Settings(0.0, eps_sq, False, 1e-4, seed, None, progress)  # with the η of each state
     found = [
         candidate
-        for source, state in enumerate(codes)
+        for source in range(len(codes))
         for candidate in _candidates(
-            state, source, judge, neighbors if source == 0 else None, k, path, Settings(
-                state.eta, eps_sq, False, 1e-4, seed, None, progress
-            )
+            codes, source, judge, neighbors if source == 0 else None, k, path, settings
         )
-    ]  # fmt: skip
-    least = max(2, math.ceil(_TINY * len(codes[0].C) / k))
+    ]
+    least = max(2, math.ceil(_TINY * n / k))
     ranked = sorted(found, key=lambda c: (c.smallest >= least, c.score), reverse=True)
     best = ranked[0]
-    if best.smallest < least and len(codes[0].C) >= 20 * k:
+    if best.smallest < least and n >= 20 * k:
         warnings.warn(
-            f"the smallest of {k} clusters has {best.smallest} of {len(codes[0].C)} samples in "
-            "every labelling; a smaller `n_clusters` may fit the data better",
+            f"the smallest of {k} clusters has {best.smallest} of {n} samples in every labelling; "
+            "a smaller `n_clusters` may fit the data better",
             UnbendWarning,
             stacklevel=2,
         )
-    state = codes[best.source]
-    settings = Settings(state.eta, eps_sq, False, 1e-4, seed, None, progress)
-    model = finish(best.cut, state.C, state.Z, k, path, settings, before=codes[0].Z)
+    model = finish(best.cut, best.assigned, codes[0].Z, k, path)
     return Labelled(replace(model, candidates=tuple(map(_row, ranked))), best.source)
 
 
@@ -137,7 +144,7 @@ def _row(candidate: _Candidate) -> dict[str, Any]:
 
 
 def _candidates(
-    state: Codes,
+    codes: States,
     source: int,
     judge: Judge,
     neighbors: Tensor | None,
@@ -146,8 +153,10 @@ def _candidates(
     settings: Settings,
 ) -> Iterator[_Candidate]:
     """All labellings of one state."""
+    state = codes[source]
+    settings = replace(settings, eta=state.eta)
     embedding = embed_codes(path, state.C, k, settings)
-    cuts = {"spectral clustering of the codes": Cut(embedding, *embedding.cut(k), k)}
+    cuts = {"spectral clustering of the codes": Cut(embedding.values, *embedding.cut(k), k)}
     if source > 0 and k <= _MANY:
         joined = join_blocks(embedding, path, state.C, state.Z, None, k, settings)
         if joined.n_blocks > k:
@@ -159,11 +168,11 @@ def _candidates(
     if by_graph is not None:
         cuts["spectral clustering of the neighbours"] = by_graph
     for way, cut in cuts.items():
-        labels = classify(cut.representatives, state.C, settings.progress, warn=False)[1]
-        sizes = torch.bincount(labels, minlength=k)
-        score = judge.score(labels, k)
+        assigned = classify(cut.representatives, state.C, settings.progress)
+        sizes = torch.bincount(assigned.labels, minlength=k)
+        score = judge.score(assigned.labels, k)
         score = score / _LEAD if source == 0 and judge.only_features else score
-        yield _Candidate(f"{state.name}: {way}", source, cut, score, int(sizes.min()))
+        yield _Candidate(f"{state.name}: {way}", source, cut, assigned, score, int(sizes.min()))
 
 
 def _kmeans(C: Tensor, judge: Judge, embedding: Embedding, k: int, seed: int) -> Cut | None:
@@ -185,7 +194,7 @@ def _kmeans(C: Tensor, judge: Judge, embedding: Embedding, k: int, seed: int) ->
     labels = torch.from_numpy(best.predict(nodes).astype(np.int64)).to(C.device)
     if int((torch.bincount(labels, minlength=k) > 0).sum()) < k:
         return None
-    return Cut(embedding, *embedding.represent(labels, k), k)
+    return Cut(embedding.values, *embedding.represent(labels, k), k)
 
 
 def _graph_cut(neighbors: Tensor, embedding: Embedding, k: int) -> Cut | None:
@@ -194,4 +203,4 @@ def _graph_cut(neighbors: Tensor, embedding: Embedding, k: int) -> Cut | None:
     if vectors is None:
         return None
     labels = assign(vectors.to(embedding.vectors), k)
-    return Cut(embedding, *embedding.represent_samples(labels, k), k)
+    return Cut(embedding.values, *embedding.represent_samples(labels, k), k)

@@ -31,7 +31,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from unbend.functional import coding_rate
-from unbend.labels.subspaces import coding_rates, second_moments
+from unbend.labels.subspaces import cluster_rates
 from unbend.samples.directions import principal_directions
 from unbend.samples.graph import links
 from unbend.samples.neighbors import place
@@ -43,7 +43,6 @@ __all__ = ["Judge"]
 _EPS_SQ = 0.3
 _WEIGHTS = {"samples": 2, "features": 1, "graph": 1}
 _ROWS = 10_000  # a random sample that measures the rates
-_ENTRIES = 2**24  # of the second moments that are held at a time
 _LEAST = 1e-6  # a share, so that its logarithm exists
 
 
@@ -131,14 +130,8 @@ def _explained(X: Tensor, labels: Tensor, k: int, *, centred: bool = False) -> f
     if centred:
         sums = torch.zeros(k, X.shape[1]).index_add_(0, labels, X)
         X = X - (sums / torch.bincount(labels, minlength=k).clamp_min(1)[:, None])[labels]
-    coded = 0.0
-    step = max(1, _ENTRIES // X.shape[1] ** 2)  # clusters; all k·d² numbers may be gigabytes
-    for first in range(0, k, step):
-        last = min(k, first + step)
-        own = (labels >= first) & (labels < last)
-        moments, counts = second_moments(X[own], labels[own] - first, last - first)
-        coded += float((counts / len(X) * coding_rates(moments, counts, _EPS_SQ)).sum())
-    return 1 - coded / whole
+    rates, counts = cluster_rates(X, labels, k, _EPS_SQ)
+    return 1 - float((counts / len(X) * rates).sum()) / whole
 
 
 def _principal(X: Tensor, d: int) -> Tensor:

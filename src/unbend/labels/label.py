@@ -19,16 +19,14 @@ from unbend.labels.check import check_choices, check_positive, unit_rows
 from unbend.labels.choose import Space, choose_n_clusters
 from unbend.labels.embedding import LABEL_METHODS, Embedding, Settings, choose_method, embed_codes
 from unbend.labels.hierarchy import cut_tree, merge_clusters, ward_tree
-from unbend.labels.model import OUTLIER_QUANTILES, LabelModel
+from unbend.labels.model import LabelModel
 from unbend.labels.prediction import Representatives
 from unbend.labels.selection import ModelSelection
-from unbend.labels.subspaces import Subspaces, second_moments
+from unbend.labels.subspaces import second_moments
 from unbend.progress import Progress, silent
 
-__all__ = ["Cut", "classify", "finish", "join_blocks", "label_codes"]
+__all__ = ["Assigned", "Cut", "classify", "finish", "join_blocks", "label_codes"]
 
-# Number of samples used for the stored quantiles of the outlier score.
-_SCORED = 10_000
 # Thresholds of _may_have_more.
 _STILL_LARGE = 0.5
 _SAMPLES_PER_BLOCK = 20
@@ -73,14 +71,14 @@ def label_codes(
     C : Tensor or ndarray of shape (n, d)
         Codes: the cluster head's output, rows on the unit sphere.
     Z : Tensor or ndarray of shape (n, d')
-        Features: the feature head's output, rows on the unit sphere. Used for the outlier score.
-        They affect the labels only if ``join="codes"`` merges blocks by coding length.
+        Features: the feature head's output, rows on the unit sphere. They affect the labels only if
+        ``join="codes"`` merges blocks by coding length, and the merge tree only without ``before``.
     n_clusters : int or "auto"
         Number of clusters, or let :func:`~unbend.labels.choose.choose_n_clusters` decide.
     eta : float
         η of the projection, as in training.
     eps_sq : float
-        ε² of the coding length and the outlier score.
+        ε² of the coding length.
     method : {"auto", "dense", "blocks", "landmarks"}
         ``"dense"`` stores Γ; exact, for up to about 10,000 samples. ``"blocks"`` recomputes Γ
         from C at every product; exact, memory O(n (d + k)), time O(n²). ``"landmarks"``
@@ -133,18 +131,19 @@ def label_codes(
     method = choose_method(method, len(C), k)
     found = embed_codes(method, C, k, settings)
     if join == "none" or selection is not None:
-        cut = Cut(found, *found.cut(k), k)
+        cut = Cut(found.values, *found.cut(k), k)
     else:
         near = start if join == "stage1" else None
         cut = join_blocks(found, method, C, Z, near, k, settings)
-    model = finish(cut, C, Z, k, method, settings, start)
+    assigned = classify(cut.representatives, C, settings.progress)
+    model = finish(cut, assigned, Z if start is None else start, k, method)
     return replace(model, selection=selection)
 
 
 class Cut(NamedTuple):
     """An embedding cut into k clusters: labelled representatives, the labels of all samples."""
 
-    found: Embedding
+    eigenvalues: Tensor  # not the embedding, which would keep all codes in memory
     representatives: Representatives
     labels: Tensor | None  # None where only landmarks were labelled
     n_blocks: int  # number of clusters before joining
@@ -168,36 +167,28 @@ def join_blocks(
         found = finer if n_blocks > k else found
     enough = k <= _MANY or len(C) >= Z.shape[1] * twice
     if k < n_blocks and (start is not None or (n_blocks >= 3 * k // 2 and enough)):
-        return Cut(found, *_join_surplus(found, twice, C, Z, start, k, settings.eps_sq), twice)
-    return Cut(found, *found.cut(k, n_blocks), n_blocks)
+        joined = _join_surplus(found, twice, C, Z, start, k, settings.eps_sq)
+        return Cut(found.values, *joined, twice)
+    return Cut(found.values, *found.cut(k, n_blocks), n_blocks)
 
 
-def finish(
-    cut: Cut,
-    C: Tensor,
-    Z: Tensor,
-    k: int,
-    method: str,
-    settings: Settings,
-    before: Tensor | None = None,
-) -> LabelModel:
-    """Assign each sample to its most probable cluster and build the model.
+def finish(cut: Cut, assigned: Assigned, features: Tensor, k: int, method: str) -> LabelModel:
+    """Build the model of a cut and of the samples assigned to its clusters.
 
-    ``before`` are the features of stage 1 for the merge tree, by default Z.
+    The merge tree follows ``features``, those of stage 1 if there are any.
     """
-    reps, labels = classify(cut.representatives, C, settings.progress)
+    if assigned.doubt is not None:
+        warnings.warn(assigned.doubt, UnbendWarning, stacklevel=3)
+    labels = assigned.labels
     changed = None if cut.labels is None else float((labels != cut.labels).double().mean())
-    reps, labels = _renumber(reps, labels)
-    subspaces = Subspaces(*second_moments(Z, labels, k), settings.eps_sq)
+    reps, labels = _renumber(assigned.representatives, labels)
     return LabelModel(
         labels=labels.cpu().numpy(),
         n_clusters=k,
-        eigenvalues=cut.found.values.cpu().numpy().astype(np.float64),
+        eigenvalues=cut.eigenvalues.cpu().numpy().astype(np.float64),
         method=method,
-        merge_tree=ward_tree(Z if before is None else before, labels, k),
+        merge_tree=ward_tree(features, labels, k),
         representatives=reps,
-        subspaces=subspaces,
-        outlier_quantiles=_outlier_quantiles(subspaces, Z, settings.seed),
         reassigned=changed,
         n_blocks=cut.n_blocks,
     )
@@ -289,9 +280,15 @@ def _select(
     )
 
 
-def classify(
-    reps: Representatives, C: Tensor, progress: Progress, *, warn: bool = True
-) -> tuple[Representatives, Tensor]:
+class Assigned(NamedTuple):
+    """Each sample's most probable cluster, the representatives behind it, and a doubt about it."""
+
+    representatives: Representatives
+    labels: Tensor
+    doubt: str | None = None
+
+
+def classify(reps: Representatives, C: Tensor, progress: Progress) -> Assigned:
     """The last step: assign each sample to its most probable cluster, leaving none empty.
 
     With a large η, a small cluster may be nowhere the most probable one. Its potential is then
@@ -301,7 +298,7 @@ def classify(
     labels, _ = reps.classify(C, progress)
     empty = (torch.bincount(labels, minlength=reps.n_clusters) == 0).nonzero()[:, 0]
     if empty.numel() == 0:
-        return reps, labels
+        return Assigned(reps, labels)
     reps = reps.raised(empty.tolist())
     labels, _ = reps.classify(C, progress)
     left = int((torch.bincount(labels, minlength=reps.n_clusters) == 0).sum())
@@ -309,10 +306,8 @@ def classify(
         f"{empty.numel()} of {reps.n_clusters} clusters were outvoted everywhere by larger ones"
     )
     outcome = f"{left} stay empty" if left else "their potentials were raised"
-    message = f"{raised}; {outcome}; a smaller `eta` or `n_clusters` may fit the codes better"
-    if warn:
-        warnings.warn(message, UnbendWarning, stacklevel=3)
-    return reps, labels
+    doubt = f"{raised}; {outcome}; a smaller `eta` or `n_clusters` may fit the codes better"
+    return Assigned(reps, labels, doubt)
 
 
 def _renumber(reps: Representatives, labels: Tensor) -> tuple[Representatives, Tensor]:
@@ -325,10 +320,3 @@ def _renumber(reps: Representatives, labels: Tensor) -> tuple[Representatives, T
         labels=rank[reps.labels].cpu(),
     )
     return stored, rank[labels]
-
-
-def _outlier_quantiles(subspaces: Subspaces, Z: Tensor, seed: int) -> dict[float, float]:
-    """Quantiles of the outlier score over a random subset of the fitted samples."""
-    chosen = torch.randperm(len(Z), generator=torch.Generator().manual_seed(seed + 4))[:_SCORED]
-    scores = subspaces.residual(Z[chosen.to(Z.device)]).cpu().numpy()
-    return {q: float(np.quantile(scores, q)) for q in OUTLIER_QUANTILES}

@@ -18,7 +18,9 @@ __all__ = ["Landmarks", "choose_landmarks", "landmark_spectrum"]
 # are means over samples, so their error depends on the sample size, not on n.
 _PLACEMENT_ROWS = 32
 _GRAM_ROWS = 16
+_MOST_ROWS = 2**16  # for either; work grows with rows times landmarks times width
 _PLACEMENT_STEPS = 8
+_MANY = 2048  # landmarks: beyond, half the steps place them as well, and each is expensive
 _SEEDING_ROUNDS = 16
 
 
@@ -64,11 +66,12 @@ def choose_landmarks(
         Treat c and −c as the same code.
     """
     generator = torch.Generator().manual_seed(seed)
-    rows = sample_rows(C, _PLACEMENT_ROWS * m, generator)
+    rows = sample_rows(C, min(_PLACEMENT_ROWS * m, _MOST_ROWS), generator)
     codes = _spread_start(rows, m, absolute, generator)
-    for step in range(_PLACEMENT_STEPS):
+    steps = _PLACEMENT_STEPS if m <= _MANY else _PLACEMENT_STEPS // 2
+    for step in range(steps):
         codes, counts = _lloyd_step(rows, codes, absolute)
-        progress(Tick("landmarks", step + 1, _PLACEMENT_STEPS))
+        progress(Tick("landmarks", step + 1, steps))
     return Landmarks(codes, counts / counts.sum())
 
 
@@ -132,7 +135,7 @@ def landmark_spectrum(
     eigenvectors. :math:`U = P (Λ^{-1/2} V) Σ^{-1}` averages the rows of :math:`Λ^{-1/2} V` over
     the landmarks of a sample. Therefore these m rows are the embedding that is clustered;
     samples get their labels from their membership. V comes from the m × m Gram matrix, estimated
-    from 16 m random samples. Nothing of size n × m is stored.
+    from up to 16 m random samples. Nothing of size n × m is stored.
 
     Returns
     -------
@@ -141,7 +144,7 @@ def landmark_spectrum(
     """
     generator = torch.Generator().manual_seed(seed + 1)
     m = landmarks.codes.shape[0]
-    rows = sample_rows(C, _GRAM_ROWS * m, generator)
+    rows = sample_rows(C, min(_GRAM_ROWS * m, _MOST_ROWS), generator)
     gram, mass = C.new_zeros(m, m), C.new_zeros(m)
     blocks = list(row_blocks(rows.shape[0], m))
     for step, block in enumerate(blocks):

@@ -15,11 +15,8 @@ from unbend.labels.confidence import cool
 from unbend.labels.hierarchy import cut_tree
 from unbend.labels.prediction import Representatives
 from unbend.labels.selection import ModelSelection
-from unbend.labels.subspaces import Subspaces
 
-__all__ = ["OUTLIER_QUANTILES", "LabelModel"]
-
-OUTLIER_QUANTILES = (0.5, 0.9, 0.95, 0.99, 0.999)
+__all__ = ["LabelModel"]
 
 
 @dataclass(frozen=True)
@@ -39,10 +36,6 @@ class LabelModel:
         A SciPy linkage of the clusters, see :func:`~unbend.labels.ward_tree`.
     representatives : Representatives
         Codes and potentials for :meth:`predict_proba`.
-    subspaces : Subspaces
-        Second moments of the features for :meth:`outlier_score`.
-    outlier_quantiles : dict
-        Quantiles of the outlier score over the fitted samples.
     reassigned : float or None
         Fraction of samples whose spectral cluster is not their most probable one. Labels
         are the most probable cluster, so that :meth:`predict` agrees with them. None for
@@ -64,8 +57,6 @@ class LabelModel:
     method: str
     merge_tree: NDArray[np.float64]
     representatives: Representatives
-    subspaces: Subspaces
-    outlier_quantiles: dict[float, float]
     reassigned: float | None
     selection: ModelSelection | None = None
     n_blocks: int | None = None
@@ -86,21 +77,6 @@ class LabelModel:
         """Most probable cluster of new codes: the arg max of :meth:`predict_proba`."""
         return self.representatives.classify(self._codes(C_new))[0].cpu().numpy()
 
-    def outlier_score(self, Z_new: Tensor | NDArray[np.floating]) -> NDArray[np.float64]:
-        """How far new features (m, d) are from every cluster's subspace, in (0, 1].
-
-        See :meth:`~unbend.labels.subspaces.Subspaces.residual` for the formula. Compare with
-        ``outlier_threshold``, or another entry of ``outlier_quantiles``.
-        """
-        Z = unit_rows("Z_new", Z_new, "outlier_score")
-        check_width("Z_new", Z, self.subspaces.moments.shape[-1])
-        return self.subspaces.residual(Z).cpu().numpy().astype(np.float64)
-
-    @property
-    def outlier_threshold(self) -> float:
-        """The score that one fitted sample in a hundred exceeds."""
-        return self.outlier_quantiles[0.99]
-
     def labels_at(self, k: int) -> NDArray[np.int64]:
         """Labels when the merge tree is cut into k clusters, 1 ≤ k ≤ ``n_clusters``."""
         if not 1 <= k <= self.n_clusters:
@@ -116,16 +92,12 @@ class LabelModel:
             "codes": self.representatives.codes,
             "potential": self.representatives.potential,
             "code_labels": self.representatives.labels,
-            "moments": self.subspaces.moments,
-            "counts": self.subspaces.counts,
         }
         meta = {
             "n_clusters": self.n_clusters,
             "method": self.method,
             "eta": self.representatives.eta,
             "absolute": self.representatives.absolute,
-            "eps_sq": self.subspaces.eps_sq,
-            "outlier_quantiles": {str(q): s for q, s in self.outlier_quantiles.items()},
             "reassigned": self.reassigned,
             "n_blocks": self.n_blocks,
             "selection": None if self.selection is None else asdict(self.selection),
@@ -153,8 +125,6 @@ class LabelModel:
                 meta["eta"],
                 meta["absolute"],
             ),
-            subspaces=Subspaces(tensors["moments"], tensors["counts"], meta["eps_sq"]),
-            outlier_quantiles={float(q): s for q, s in meta["outlier_quantiles"].items()},
             reassigned=meta["reassigned"],
             selection=None if selection is None else ModelSelection.from_dict(selection),
             n_blocks=meta.get("n_blocks"),
@@ -175,22 +145,15 @@ def _check_state(tensors: dict[str, Tensor], meta: dict[str, Any], k: int) -> No
         "potential": tensors["potential"].shape == (m,),
         "code_labels": tensors["code_labels"].shape == (m,) and _within(tensors["code_labels"], k),
         "labels": tensors["labels"].ndim == 1 and _within(tensors["labels"], k),
-        "counts": tensors["counts"].shape == (k,) and bool((tensors["counts"] >= 0).all()),
         "merge_tree": tensors["merge_tree"].shape == (max(0, k - 1), 4),
         "eta": _is_positive(meta["eta"]),
-        "eps_sq": _is_positive(meta["eps_sq"]),
         "temperature": _is_positive(meta.get("temperature", 1.0)),
         "codes": d >= 1 and tensors["codes"].is_floating_point(),
         "absolute": isinstance(meta["absolute"], bool),
-        "outlier_quantiles": all(map(_is_positive, meta["outlier_quantiles"].values()))
-        and "0.99" in meta["outlier_quantiles"],
     }
-    # Last: whether the moments are those of anything depends on counts and eps_sq.
     for name, good in fits.items():
         if not good:
             raise ValueError(f"{name!r} of the labels does not fit {k} clusters")
-    if not Subspaces(tensors["moments"], tensors["counts"], meta["eps_sq"]).is_valid():
-        raise ValueError(f"'moments' of the labels does not fit {k} clusters")
 
 
 def _within(labels: Tensor, k: int) -> bool:

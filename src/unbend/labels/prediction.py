@@ -7,11 +7,16 @@ from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
+from torch.nn.functional import one_hot
 
 from unbend.labels.kernel import row_blocks
 from unbend.progress import Progress, Tick, silent
 
 __all__ = ["Representatives"]
+
+# Up to this many clusters, sums over their representatives are a product with one-hot labels. For
+# 1,000 clusters it would take half of all time. A GPU keeps it: it would add in no fixed order.
+_FEW = 256
 
 
 @dataclass(frozen=True)
@@ -48,14 +53,21 @@ class Representatives:
         """Cluster probabilities of the rows of C, block by block."""
         codes = self.codes.to(C.device, C.dtype)
         offset = self.potential.to(C.device, C.dtype) / self.eta
-        members = torch.nn.functional.one_hot(self.labels.to(C.device), self.n_clusters)
-        members = members.to(C.dtype)
+        labels = self.labels.to(C.device)
+        few = self.n_clusters <= _FEW or C.device.type != "cpu"
+        members = one_hot(labels, self.n_clusters).to(C.dtype) if few else None
         for rows in row_blocks(C.shape[0], codes.shape[0]):
             S = C[rows] @ codes.T
             if self.absolute:
                 S.abs_()
             Gamma = S.div_(self.eta).add_(offset).softmax(1)
-            yield rows, Gamma @ members
+            if members is not None:
+                yield rows, Gamma @ members
+            else:
+                yield (
+                    rows,
+                    Gamma.new_zeros(len(Gamma), self.n_clusters).index_add_(1, labels, Gamma),
+                )
 
     def classify(self, C: Tensor, progress: Progress = silent) -> tuple[Tensor, Tensor]:
         """The most probable cluster of each row of C, and its probability."""

@@ -1,23 +1,27 @@
-"""Clusters in feature space: second moments, coding length, residuals."""
+"""Clusters in feature space: second moments, coding rates and lengths, residuals."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
+from unbend.functional import coding_rate
 from unbend.labels.kernel import row_blocks
 
 __all__ = [
-    "Subspaces",
+    "cluster_rates",
     "coding_length",
     "coding_lengths",
-    "coding_rates",
     "rate_reduction_of",
     "second_moments",
+    "subspace_residuals",
 ]
+
+_ENTRIES = 2**24  # of the second moments that are held at a time; all k·d² may be gigabytes
+# Up to this width, a batch of second moments is faster than one cluster after the other.
+_NARROW = 128
 
 
 def second_moments(Z: Tensor, labels: Tensor, k: int) -> tuple[Tensor, Tensor]:
@@ -33,6 +37,12 @@ def second_moments(Z: Tensor, labels: Tensor, k: int) -> tuple[Tensor, Tensor]:
             moments[q] += (Z_q.T @ Z_q).cpu().double()
         start += count
     return moments, counts
+
+
+def _by_cluster(Z: Tensor, labels: Tensor, k: int) -> tuple[Tensor, ...]:
+    """The rows of every cluster."""
+    counts = torch.bincount(labels, minlength=k).cpu()
+    return torch.tensor_split(Z[labels.argsort(stable=True)], counts.cumsum(0)[:-1])
 
 
 def _regularised(moments: Tensor, counts: Tensor, eps_sq: float) -> Tensor:
@@ -71,7 +81,7 @@ def coding_lengths(moments: Tensor, counts: Tensor, total: float, eps_sq: float)
     >>> round(float(L), 4)  # nothing to code but the label: 4 ln 2
     2.7726
     """
-    half_logdet = coding_rates(moments, counts, eps_sq) / 2
+    half_logdet = _coding_rates(moments, counts, eps_sq) / 2
     label_cost = torch.special.entr(counts) + counts * math.log(total)
     dimensions = moments.shape[-1] * (counts > 0).to(counts.dtype)  # an empty cluster is free
     length: Tensor = (counts + dimensions) * half_logdet + label_cost
@@ -101,18 +111,22 @@ def coding_length(
     Z, labels = Z.cpu(), labels.cpu()
     n, d = Z.shape
     ratio = 1.0 if total is None else total / n
-    counts = torch.bincount(labels, minlength=k)
     length = 0.0
-    for Z_q in torch.tensor_split(Z[labels.argsort(stable=True)], counts.cumsum(0)[:-1]):
+    for Z_q in _by_cluster(Z, labels, k):
         if len(Z_q) == 0:
             continue
-        G = Z_q @ Z_q.T if len(Z_q) < d else Z_q.T @ Z_q
-        G = G.double().mul_(d / (eps_sq * len(Z_q)))
-        G.diagonal().add_(1.0)
-        half_logdet = float(torch.linalg.cholesky(G).diagonal().log().sum())
         m_q = len(Z_q) * ratio
-        length += (m_q + d) * half_logdet - m_q * math.log(len(Z_q) / n)
+        length += (m_q + d) * _half_rate(Z_q, eps_sq) - m_q * math.log(len(Z_q) / n)
     return length
+
+
+def _half_rate(Z_q: Tensor, eps_sq: float) -> float:
+    """R(Z_q) / 2, in nats, from the smaller of Z_qᵀ Z_q and Z_q Z_qᵀ: their determinants agree."""
+    m, d = Z_q.shape
+    G = Z_q @ Z_q.T if m < d else Z_q.T @ Z_q
+    G = G.double().mul_(d / (eps_sq * m))
+    G.diagonal().add_(1.0)
+    return float(torch.linalg.cholesky(G).diagonal().log().sum())
 
 
 def rate_reduction_of(Z: Tensor, labels: Tensor, k: int, eps_sq: float) -> float:
@@ -125,58 +139,57 @@ def rate_reduction_of(Z: Tensor, labels: Tensor, k: int, eps_sq: float) -> float
     >>> right > rate_reduction_of(Z, torch.tensor([0, 1, 0, 1, 0, 1]), 2, 0.1)
     True
     """
-    moments, counts = second_moments(Z, labels, k)
-    total = counts.sum()
-    R = coding_rates(moments.sum(0), total, eps_sq)
-    return float(R - (counts / total * coding_rates(moments, counts, eps_sq)).sum())
+    R = coding_rate(Z.double(), eps_sq)
+    rates, counts = cluster_rates(Z, labels, k, eps_sq)
+    return float(R - (counts / counts.sum() * rates).sum())
 
 
-def coding_rates(moments: Tensor, counts: Tensor, eps_sq: float) -> Tensor:
+def cluster_rates(Z: Tensor, labels: Tensor, k: int, eps_sq: float) -> tuple[Tensor, Tensor]:
+    """R(Z_q) and m_q of every cluster, shape (k,) each, never holding more than a few moments."""
+    d = Z.shape[1]
+    if d > _NARROW:
+        parts = _by_cluster(Z.cpu(), labels.cpu(), k)
+        halves = [_half_rate(Z_q, eps_sq) if len(Z_q) else 0.0 for Z_q in parts]
+        counts = torch.tensor([len(Z_q) for Z_q in parts], dtype=torch.float64)
+        return 2 * torch.tensor(halves, dtype=torch.float64), counts
+    step = max(1, _ENTRIES // d**2)
+    found = []
+    for first in range(0, k, step):
+        last = min(k, first + step)
+        own = (labels >= first) & (labels < last)
+        moments, counts = second_moments(Z[own], labels[own] - first, last - first)
+        found.append((_coding_rates(moments, counts, eps_sq), counts))
+    rates, sizes = (torch.cat(part) for part in zip(*found, strict=True))
+    return rates, sizes
+
+
+def _coding_rates(moments: Tensor, counts: Tensor, eps_sq: float) -> Tensor:
     """R(Z_q) of every cluster, in nats, from Z_qᵀ Z_q (..., d, d) and m_q (...)."""
     factor = torch.linalg.cholesky(_regularised(moments, counts, eps_sq))
     rates: Tensor = 2 * factor.diagonal(dim1=-2, dim2=-1).log().sum(-1)
     return rates
 
 
-@dataclass(frozen=True)
-class Subspaces:
-    """Second moments of the features of each cluster."""
+def subspace_residuals(Z: Tensor, fitted: Tensor, labels: Tensor, k: int, eps_sq: float) -> Tensor:
+    r"""How far each row of Z is from every subspace of the fitted rows, in (0, 1].
 
-    moments: Tensor
-    counts: Tensor
-    eps_sq: float
+    .. math:: s(z) = \min_q z^⊤ M_q^{-1} z, \quad M_q = I + \frac{d}{ε^2 m_q} Z_q^⊤ Z_q
 
-    def is_valid(self) -> bool:
-        """Whether the moments are those of real features, as in a file that nobody changed."""
-        shape = self.moments.shape
-        if len(shape) != 3 or shape[0] != len(self.counts) or shape[1] != shape[2]:
-            return False
-        M = _regularised(self.moments, self.counts, self.eps_sq)
-        return M.is_floating_point() and not bool(torch.linalg.cholesky_ex(M).info.any())
-
-    def residual(self, Z: Tensor) -> Tensor:
-        r"""How far each row of Z is from every subspace, in (0, 1].
-
-        .. math:: s(z) = \min_q z^⊤ M_q^{-1} z, \quad M_q = I + \frac{d}{ε^2 m_q} Z_q^⊤ Z_q
-
-        Up to a constant factor, z^⊤ M_q^{-1} z is the derivative of the coding rate of cluster q
-        with respect to the membership of z: the cost of coding z with that cluster. For unit z
-        it is the squared length of z after shrinking each principal direction with variance σ²
-        by 1/(1 + d σ²/ε²): 1 outside the subspace, near 0 inside. No rank has to be chosen.
-        """
-        W = self.whitening().to(Z.dtype).to(Z.device)
-        k, d, _ = W.shape
-        scores = torch.full((Z.shape[0],), math.inf, dtype=Z.dtype, device=Z.device)
-        for rows in row_blocks(Z.shape[0], d):
-            for q in range(k):
-                cost = (Z[rows] @ W[q].T).square().sum(1)
-                scores[rows] = torch.minimum(scores[rows], cost)
-        return scores.clamp(max=1.0)
-
-    def whitening(self) -> Tensor:
-        """W_q = L_q⁻¹ of M_q = L_q L_qᵀ, shape (k, d, d), so that zᵀ M_q⁻¹ z = ‖W_q z‖²."""
-        M = _regularised(self.moments, self.counts, self.eps_sq)
-        eye = torch.eye(M.shape[-1], dtype=M.dtype)
-        L = torch.linalg.cholesky(M)
-        W: Tensor = torch.linalg.solve_triangular(L, eye.expand_as(M), upper=False)
-        return W
+    Up to a constant factor, z^⊤ M_q^{-1} z is the derivative of the coding rate of cluster q
+    with respect to the membership of z: the cost of coding z with that cluster. For unit z
+    it is the squared length of z after shrinking each principal direction with variance σ²
+    by 1/(1 + d σ²/ε²): 1 outside the subspace, near 0 inside. No rank has to be chosen.
+    """
+    d = Z.shape[1]
+    scores = torch.ones(len(Z), dtype=Z.dtype, device=Z.device)
+    for Z_q in _by_cluster(fitted, labels, k):
+        if len(Z_q) == 0:
+            continue
+        count = torch.tensor(float(len(Z_q)), dtype=torch.float64)
+        L = torch.linalg.cholesky(_regularised((Z_q.T @ Z_q).cpu().double(), count, eps_sq))
+        eye = torch.eye(d, dtype=L.dtype)
+        W = torch.linalg.solve_triangular(L, eye, upper=False).to(Z)  # zᵀ M⁻¹ z = ‖W z‖²
+        for rows in row_blocks(len(Z), d):
+            cost = (Z[rows] @ W.T).square().sum(1)
+            scores[rows] = torch.minimum(scores[rows], cost)
+    return scores

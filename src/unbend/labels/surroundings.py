@@ -20,10 +20,10 @@ from torch import Tensor
 from torch.nn.functional import normalize
 
 from unbend.labels.kernel import row_blocks
-from unbend.labels.model import OUTLIER_QUANTILES
 
 __all__ = ["FARTHEST", "NEAREST", "Surroundings", "reference_rows", "survey"]
 
+_QUANTILES = (0.5, 0.9, 0.95, 0.99, 0.999)
 _REFERENCES = 4000  # samples that are kept; the distances of the others are measured to them
 NEAREST = 10  # references that a sample is compared with
 FARTHEST = 1e15  # of a placed coordinate; squares of larger ones overflow in 32 bits
@@ -107,7 +107,7 @@ class Surroundings:
         if self.quantiles:
             return more
         scores = np.sort(more._isolation(distance, index))
-        ranks = {q: min(len(scores), math.ceil((len(scores) + 1) * q)) for q in OUTLIER_QUANTILES}
+        ranks = {q: min(len(scores), math.ceil((len(scores) + 1) * q)) for q in _QUANTILES}
         return replace(more, quantiles={q: float(scores[r - 1]) for q, r in ranks.items()})
 
     @property
@@ -206,6 +206,6 @@ class Surroundings:
         sizes = found.mean.shape, found.scale.shape, found.groups.shape, found.reach.shape
         if sizes != ((p,), (p,), (m,), (m,)):
             raise ValueError("the references of the surroundings do not fit together")
-        if set(found.quantiles) != set(OUTLIER_QUANTILES):
+        if set(found.quantiles) != set(_QUANTILES):
             raise ValueError("the surroundings lack quantiles of the outlier score")
         return found

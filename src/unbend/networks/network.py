@@ -112,18 +112,28 @@ class Network(nn.Module):
         self.cluster_head.load_state_dict(self.feature_head.state_dict())
 
     @torch.inference_mode()
-    def encode(self, samples: Tensor, batch_size: int = 1024) -> Output:
+    def encode(
+        self, samples: Tensor, batch_size: int = 1024, dtype: torch.dtype | None = None
+    ) -> Output:
         """Features and codes of many samples, in evaluation mode, batch by batch.
 
         Vectors are encoded in float64, which is cheap for them, so the result of a sample does not
-        depend on the others in its batch. Images are encoded in the network's own precision.
+        depend on the others in its batch. Images are encoded in the network's own precision. The
+        result is then rounded to ``dtype``, if that is given.
         """
         network = copy.deepcopy(self).eval()
         if samples.ndim == 2 and self.mean.device.type != "mps":  # mps has no float64
             network = network.double()
         like = network.mean
-        parts = [network(x.to(like)) for x in torch.split(samples, batch_size)]
-        return Output(torch.cat([p.Z for p in parts]), torch.cat([p.C for p in parts]))
+        out: Output | None = None
+        for start in range(0, max(1, len(samples)), batch_size):
+            part = network(samples[start : start + batch_size].to(like))
+            if out is None:  # filled in place: joined parts would take the memory twice
+                out = Output(*(p.new_empty(len(samples), p.shape[1], dtype=dtype) for p in part))
+            for whole, piece in zip(out, part, strict=True):
+                whole[start : start + batch_size] = piece
+        assert out is not None
+        return out
 
 
 def build_network(

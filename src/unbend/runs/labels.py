@@ -217,8 +217,9 @@ def read_labels(path: str | Path) -> LabelRows:
         _check_clusters(rows.labels)
         return rows
     except (pa.ArrowException, ValueError, OSError) as error:
+        reason = " ".join(str(error).split()).rstrip(".")  # Arrow's end with a full stop
         raise ValueError(
-            f"{str(path)!r} is damaged: {error}; cluster again with --overwrite"
+            f"{str(path)!r} is damaged: {reason}; cluster again with --overwrite"
         ) from error
 
 
@@ -235,7 +236,9 @@ def _read_csv(path: Path) -> LabelRows:
             np.array([float(row["outlier_score"]) for row in rows]),
         )
     except (KeyError, TypeError, ValueError, OverflowError) as error:
-        raise ValueError(f"{str(path)!r} is damaged: {error}") from error
+        raise ValueError(
+            f"{str(path)!r} is damaged: {error}; cluster again with --overwrite"
+        ) from error
 
 
 def unquoted(text: str) -> str:

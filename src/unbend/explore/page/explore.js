@@ -17,6 +17,9 @@ class App {
     this.only = null; // clusters that the map shows in full; null for all
     this.colouring = "cluster";
     this.busy = Promise.resolve();
+    // Lists are numbered as they are asked for: an answer that comes late replaces no newer list.
+    this.asked = 0;
+    this.latest = 0;
   }
 
   async start() {
@@ -125,19 +128,26 @@ class App {
   }
 
   async showGroup(keepPlace = false) {
-    const id = this.group, group = this.groups.get(id);
+    const id = this.group, turn = ++this.asked;
+    this.heading(id);
+    const rows = await this.members(id, $("order").value).catch(() => new Int32Array());
+    if (id !== this.group || turn < this.latest) return;
+    this.latest = turn;
+    this.heading(id);
+    this.shown = rows;
+    this.gallery.show(rows, keepPlace);
+    $("panel").dataset.group = id;
+    if (this.groups.has(id)) get(`suggest?group=${id}`).then((found) => { if (turn === this.latest) this.suggestions(id, found); }).catch(() => {});
+  }
+
+  heading(id) {
+    const group = this.groups.get(id);
     $("group-title").style.setProperty("--c", this.colour(id));
     $("group-title").lastElementChild.textContent = groupName(this, id);
     const facts = group ? [`${count(group.size)} samples`, `${percent(group.confidence)} confident`, group.reviewed ? `${count(group.reviewed)} reviewed` : ""] : [`${count(this.state.noise)} samples`];
     $("group-facts").textContent = facts.filter(Boolean).join(" · ");
     for (const name of ["rename", "merge", "split", "compare"]) $(name).disabled = !group || (this.about.read_only && name !== "compare");
     $("names").replaceChildren();
-    const rows = await this.members(id, $("order").value).catch(() => new Int32Array());
-    if (id !== this.group) return;
-    this.shown = rows;
-    this.gallery.show(rows, keepPlace);
-    $("panel").dataset.group = id;
-    if (group) get(`suggest?group=${id}`).then((found) => { if (id === this.group) this.suggestions(id, found); }).catch(() => {});
   }
 
   suggestions(id, { names, words }) {
@@ -266,16 +276,19 @@ class App {
 
   async search(text) {
     if (!text.trim()) return;
+    const turn = ++this.asked;
     const found = await get(`search?text=${encodeURIComponent(text.slice(0, 200))}`);
+    if (turn < this.latest) return;
     if (found.groups.length && !found.rows.length) this.open(found.groups[0]);
     this.choose(found.rows);
-    if (found.rows.length) this.showRows(found.rows, `“${text}”`);
+    if (found.rows.length) this.showRows(found.rows, `“${text}”`, turn);
     const more = found.total > found.rows.length ? `, the first ${count(found.rows.length)} are selected` : "";
     this.say(`${count(found.total)} sample${found.total === 1 ? "" : "s"} and ${count(found.groups.length)} cluster${found.groups.length === 1 ? "" : "s"} found${more}`);
   }
 
   // A list that is not a cluster: what was found or selected.
-  showRows(rows, title) {
+  showRows(rows, title, turn = ++this.asked) {
+    this.latest = turn;
     this.shown = rows;
     $("group-title").lastElementChild.textContent = title;
     $("group-title").style.setProperty("--c", "transparent");
