@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -29,11 +30,19 @@ from unbend.progress import Progress, Tick
 __all__ = ["PARTS", "Tables", "run"]
 
 FIVE = ("digits", "cifar10-lite2-200", "surfaces-8", "subspaces-7", "subspaces-30x9")
-UNIONS = (3, 4, 5, 7, 10, 12, 15, 20)
+DRAWN: dict[str, Callable[[], tuple[NDArray[Any], NDArray[np.int64]]]] = {
+    **{f"union of {k}": partial(synthetic.subspaces, k) for k in (3, 4, 5, 7, 10, 12, 15, 20)},
+    # Not looked at while the rule for the number of clusters was chosen.
+    "surfaces of 14": partial(synthetic.surfaces, 14, most=250),
+    "turned objects of 12": partial(synthetic.turned_objects, 12),
+    "faces of 15": partial(synthetic.faces_under_light, 15, each=80),
+    "few of 24": partial(synthetic.few_of_many, 24, each=20),
+    "curves of 6": partial(synthetic.curves, 6),
+}
 COUNTED = (
     *("digits", "digits-images", "cifar10-lite2-200", "cifar10-lite2-60", "curves-10"),
     *("surfaces-8", "subspaces-30x9", "faces-under-light", "satellite", "vowel"),
-    *(f"union of {k}" for k in UNIONS),
+    *(name for name in DRAWN if name.startswith("union")),
 )
 _NEAR = 0.1  # of the true number
 
@@ -63,7 +72,8 @@ def run(
     Parameters
     ----------
     data : str, optional
-        Some problems of the development list, as in ``"digits,vowel"``, or ``"union of 7"``.
+        Some problems of the development list or of those drawn for this experiment, as in
+        ``"digits,vowel"`` or ``"union of 7"``.
     methods : str, optional
         Some parts of ``merge,count,confidence,outliers``; by default all.
     seeds : int, optional
@@ -106,9 +116,7 @@ def _words(text: str | None) -> list[str]:
 
 
 def _load(name: str) -> tuple[NDArray[Any], NDArray[np.int64]]:
-    if name.startswith("union of "):
-        return synthetic.subspaces(int(name.removeprefix("union of ")))
-    return load_problem("development", name)
+    return DRAWN[name]() if name in DRAWN else load_problem("development", name)
 
 
 # ---------------------------------------------------------------------- cells and summaries
