@@ -23,6 +23,7 @@ from unbend.labels.embedding import Embedding, Settings, choose_method, embed_co
 from unbend.labels.judge import Judge
 from unbend.labels.label import Cut, classify, finish, join_blocks
 from unbend.labels.model import LabelModel
+from unbend.labels.trees import choose_tree
 from unbend.progress import Progress, silent
 from unbend.samples.graph import graph_embedding
 
@@ -125,7 +126,9 @@ def choose_labelling(
     state = codes[best.source]
     settings = Settings(state.eta, eps_sq, False, 1e-4, seed, None, progress)
     model = finish(best.cut, state.C, state.Z, k, path, settings, before=codes[0].Z)
-    return Labelled(replace(model, candidates=tuple(map(_row, ranked))), best.source)
+    tree = choose_tree(model, state.C, state.Z, judge)
+    rows = tuple(map(_row, ranked))
+    return Labelled(replace(model, merge_tree=tree, candidates=rows), best.source)
 
 
 def _row(candidate: _Candidate) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from unbend.labels.assign import assign
 from unbend.labels.spectral import Membership
 from unbend.labels.subspaces import Subspaces, coding_length, coding_rates
 
-__all__ = ["former_number", "merge_by_membership", "merge_by_priced_length"]
+__all__ = ["former_number", "merge_by_priced_length"]
 
 _ETA = 0.175  # the paper's, for every k
 _PILOT, _MOST = 1200, 60
@@ -87,35 +87,4 @@ def merge_by_priced_length(parts: Subspaces, k: int) -> NDArray[np.int64]:
         cost[b], cost[:, b] = torch.inf, torch.inf
         if len(alive) > 1:
             price(a)
-    return np.unique(groups, return_inverse=True)[1]
-
-
-def merge_by_membership(
-    p: NDArray[np.float64], labels: NDArray[np.int64], k: int
-) -> NDArray[np.int64]:
-    """Groups of clusters by average linkage: those whose samples are most in each other's cluster.
-
-    Parameters
-    ----------
-    p : ndarray of shape (n, m)
-        Membership of the samples in each of m clusters.
-    labels : ndarray of shape (n,)
-        Their clusters.
-    """
-    m = p.shape[1]
-    shared = np.zeros((m, m))
-    np.add.at(shared, labels, p)
-    shared = shared + shared.T
-    sizes = np.bincount(labels, minlength=m).astype(float).clip(1)
-    groups, alive = np.arange(m), np.ones(m, dtype=bool)
-    while alive.sum() > k:
-        mean = shared / np.outer(sizes, sizes)
-        mean[~alive], mean[:, ~alive] = -1, -1
-        np.fill_diagonal(mean, -1)
-        a, b = divmod(int(mean.argmax()), m)
-        shared[a] += shared[b]
-        shared[:, a] += shared[:, b]
-        sizes[a] += sizes[b]
-        groups[groups == b] = a
-        alive[b] = False
     return np.unique(groups, return_inverse=True)[1]

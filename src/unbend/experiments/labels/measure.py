@@ -15,14 +15,11 @@ from sklearn.neighbors import NearestNeighbors
 from unbend.disk import hash_array
 from unbend.disk.provenance import ESTIMATOR
 from unbend.estimator import MLC
-from unbend.experiments.labels.former import (
-    former_number,
-    merge_by_membership,
-    merge_by_priced_length,
-)
+from unbend.experiments.labels.former import former_number, merge_by_priced_length
 from unbend.experiments.memory import Arrays, remember
 from unbend.labels.confidence import cool
-from unbend.labels.hierarchy import cut_tree, merge_clusters
+from unbend.labels.hierarchy import cut_tree, merge_clusters, ward_tree
+from unbend.labels.trees import membership_tree
 from unbend.metrics import clustering_accuracy, reliability
 
 __all__ = ["WAYS", "Found", "measure_count", "measure_given", "measure_merge", "measure_outliers"]
@@ -65,17 +62,20 @@ def measure_given(X: NDArray[Any], y: NDArray[np.int64], seed: int) -> Found:
 
 
 def measure_merge(X: NDArray[Any], y: NDArray[np.int64], seed: int) -> Found:
-    """ACC of 2k clusters cut to k in four ways, and of asking for k."""
+    """ACC of 2k clusters cut to k in several ways, and of asking for k."""
     k = len(np.unique(y))
 
     def work() -> Found:
         model = MLC(2 * k, random_state=seed).fit(X)
         parts, labels = model._label_model.subspaces, model.labels_
         raw = cool(model.predict_proba(X), 1 / model._label_model.temperature)
+        # The features of the state that was kept, which are those of stage 1 or near them.
+        Z = torch.from_numpy(model.transform(X)).float()
         groups = {
             "before": cut_tree(merge_clusters(parts.moments, parts.counts, parts.eps_sq), k),
             "priced": merge_by_priced_length(parts, k),
-            "membership": merge_by_membership(raw, labels, k),
+            "membership": cut_tree(membership_tree(raw, labels, 2 * k), k),
+            "ward": cut_tree(ward_tree(Z, torch.from_numpy(labels), 2 * k), k),
             "ours": cut_tree(model.merge_tree_, k),
         }
         return {way: clustering_accuracy(y, found[labels]) for way, found in groups.items()}

@@ -126,7 +126,7 @@ def _means(found: Sequence[Found], *keys: str) -> list[str]:
     return [mean_sd([row[key] for row in found]) for key in keys]
 
 
-_MERGE = ("asked", "before", "priced", "membership", "ours")
+_MERGE = ("asked", "before", "priced", "membership", "ward", "ours")
 
 
 def _merge_cells(found: Sequence[Found]) -> list[str]:
@@ -225,15 +225,16 @@ PARTS = {
     "merge": Part(
         "ACC of 2k clusters cut to k",
         measure_merge,
-        ("problem", "asking for k", "before", "priced length", "membership", "ours"),
+        ("problem", "asking for k", "before", "priced length", "membership", "Ward", "ours"),
         _merge_cells,
         _merge_summary,
         FIVE,
         3,
         (
             "Mean ± sd. Before: coding length. Priced length: the same, small clusters pay for no "
-            "more directions than they have. Membership: average linkage of Γ. Ours: Ward's rule "
-            "on the features of stage 1.",
+            "more directions than they have. Membership: average linkage of Γ. Ward: on the "
+            "features. Ours: of the trees by length, membership and Ward, the one that the judge "
+            "prefers.",
         ),
     ),
     "count": Part(
