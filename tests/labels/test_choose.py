@@ -132,6 +132,9 @@ def test_candidates_say_what_they_split_and_join() -> None:
     found = decide(evidence, looks)
     assert [row["k"] for row in found.candidates] == [6, 3]
     assert found.candidates[1]["text"].endswith("2 of its clusters hold several of the 6")
+    one = np.where(three < 1, six, 3 + three)  # one of three is halved
+    found = decide(evidence, {**looks, 6: _Look(one, 0.7, 0.4)})
+    assert found.candidates[1]["text"].endswith("1 of its clusters holds several of the 6")
     found = decide(evidence, {**looks, 6: _Look(five, 0.2, 0.4)})
     assert [row["k"] for row in found.candidates] == [3, 6]
     assert found.candidates[1]["text"].endswith("splits 2 of the 3")

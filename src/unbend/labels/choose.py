@@ -308,7 +308,8 @@ def _describe(k: int, chosen: int, strength: float, looked_at: dict[int, _Look])
         text += f"; splits {split} of the {chosen}"
     elif k < chosen:
         joined = _n_split(look.labels, looked_at[chosen].labels)
-        text += f"; {joined} of its clusters hold several of the {chosen}"
+        hold = "holds" if joined == 1 else "hold"
+        text += f"; {joined} of its clusters {hold} several of the {chosen}"
     return {
         "k": k,
         "text": text,
