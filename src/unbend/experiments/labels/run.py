@@ -178,7 +178,7 @@ def _count_summary(found: Sequence[Sequence[Found]]) -> list[str]:
     return [
         f"Near in {near} of {len(fits)} fits ({near / len(fits):.0%}), before in {before} "
         f"({before / len(fits):.0%}); in the interval in {inside} ({inside / len(fits):.0%}).",
-        f"Four of five seeds give the same number on {steady} of {len(found)} problems.",
+        f"80 % of the seeds give the same number on {steady} of {len(found)} problems.",
     ]
 
 
