@@ -31,6 +31,7 @@ from unbend.labels import (
     calibrate_temperature,
     choose_labelling,
     choose_n_clusters,
+    count_votes,
     label_codes,
     n_voters,
     reference_rows,
@@ -39,7 +40,7 @@ from unbend.labels import (
 from unbend.networks import Network
 from unbend.networks.network import Output
 from unbend.pretrain import pretrain
-from unbend.samples import Batches
+from unbend.samples import Batches, nearest_neighbors
 from unbend.training import (
     Guard,
     History,
@@ -254,10 +255,12 @@ def _look_around(run: Run, labels: LabelModel, C: Tensor) -> tuple[LabelModel, S
     """Calibrate probabilities and outlier scores by neighbours among the samples themselves."""
     rows = reference_rows(len(C), run.seed % 2**32)
     samples = run.samples[rows.to(run.samples.device)]
-    around = survey(samples, run.config.views.metric)
+    metric, k = run.config.views.metric, labels.n_clusters
+    around = survey(samples, metric)
     own = torch.from_numpy(labels.labels)[rows]
-    k = labels.n_clusters
-    votes = around.votes(samples, own, k, n_voters(len(rows), k))
+    # The neighbours of the fit vote. For ridge metrics these are others than the nearest rows.
+    neighbors = nearest_neighbors(samples, n_voters(len(rows), k), metric=metric).cpu()
+    votes = count_votes(neighbors, own, k)
     temperature = calibrate_temperature(labels.predict_proba(C[rows].float()), votes)
     return replace(labels, temperature=temperature), around
 

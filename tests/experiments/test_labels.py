@@ -7,10 +7,15 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from sklearn.datasets import make_blobs
+from tests.generators.subspaces import union_of_subspaces
 
 from unbend.estimator import MLC
-from unbend.experiments import labels
+from unbend.experiments import experiment
+from unbend.experiments.labels import measure, run
+from unbend.experiments.labels.former import former_number, merge_by_priced_length
+from unbend.labels.subspaces import second_moments
 
 
 @pytest.fixture
@@ -19,27 +24,61 @@ def blobs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
         [30] * 5, centers=9 * np.eye(5, 12), n_features=12, cluster_std=0.6, random_state=0
     )
     monkeypatch.setenv("UNBEND_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr(labels, "_load", lambda name: (X, y.astype(np.int64)))
-    monkeypatch.setattr(labels, "MLC", partial(MLC, pretrain_epochs=4, epochs=2))
+    monkeypatch.setattr(run, "_load", lambda name: (X, y.astype(np.int64)))
+    short = partial(MLC, pretrain_epochs=4)
+    monkeypatch.setattr(measure, "MLC", lambda *k, **more: short(*k, **{"epochs": 2, **more}))
 
 
 @pytest.mark.usefixtures("blobs")
-def test_every_part_has_its_row(tmp_path: Path) -> None:
-    table = labels.run(data="blobs", seeds=1, out=tmp_path / "out", verbose=False)
-    assert [row[0] for row in table.rows] == ["merge", "count", "confidence", "outliers"]
-    assert all(row[1] == "blobs, n = 150" for row in table.rows)
-    merge, count, confidence, outliers = table.rows
-    assert merge[4].startswith("asking for k: 1.000")
-    assert count[3] == "5"
-    assert count[4].startswith("true k 5: near in 1, in the interval in 1, the same in 1; open: ")
-    assert 0 <= float(confidence[3].split()[0]) < 0.3
-    assert float(outliers[3].split()[0]) <= 0.15  # of 36 fresh samples
-    foreign = [float(word) for word in outliers[4].split(";")[0].split()[1:]]
-    assert len(foreign) == 4  # now, before, isolation forest, kNN
+def test_every_part_has_its_table(tmp_path: Path) -> None:
+    found = experiment("labels")(data="blobs", seeds=1, out=tmp_path / "out", verbose=False)
+    merge, count, confidence, outliers = found.tables
+    assert all(table.rows[0][0] == "blobs, n = 150" for table in found.tables)
+    assert all(len(table.rows[0]) == len(table.columns) for table in found.tables)
+    assert merge.rows[0][1] == "1.000"  # asking for k
+    assert merge.rows[0][-1] == "1.000"
+    assert merge.notes[-1].endswith("on 1 of 1 problems.")
+    true, before, now, interval, near, inside, same = count.rows[0][1:]
+    assert (true, now, near, inside, same) == ("5", "5", "1", "1", "1")
+    assert 2 <= int(before) <= 15
+    assert interval.startswith("5-")
+    assert "Near in 1 of 1 fits (100%)" in count.notes[-2]
+    assert 0 <= float(confidence.rows[0][-1]) < 0.3
+    assert float(outliers.rows[0][2]) <= 0.15  # of 36 fresh samples
+    foreign = [float(word) for word in outliers.rows[0][5].split()]
+    assert len(foreign) == len(measure.WAYS)
     assert foreign[0] > 0.95
-    assert list((tmp_path / "out").glob("labels*.md"))
+    names = {path.name for path in (tmp_path / "out").glob("*.md")}
+    assert names == {f"labels-{part}-blobs.md" for part in run.PARTS}
+
+
+@pytest.mark.usefixtures("blobs")
+def test_a_second_run_uses_what_the_first_one_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*given: object, **more: object) -> None:
+        raise AssertionError("fitted again")
+
+    first = run.run(data="blobs", methods="count", seeds=1, verbose=False)
+    monkeypatch.setattr(measure, "MLC", refuse)
+    again = run.run(data="blobs", methods="count", seeds=1, verbose=False)
+    assert again.tables[0].rows == first.tables[0].rows
 
 
 def test_an_unknown_part_is_refused() -> None:
     with pytest.raises(ValueError, match="labels has no part 'x'; known: merge, count"):
-        labels.run(methods="x")
+        run.run(methods="x")
+
+
+def test_the_former_rule_counts_orthogonal_groups() -> None:
+    C = torch.nn.functional.normalize(
+        torch.eye(4, 16).repeat(60, 1) + 0.02 * torch.randn(240, 16), dim=1
+    )
+    assert former_number(C, C) == 4
+
+
+def test_priced_length_joins_the_halves_of_a_subspace() -> None:
+    """Three subspaces, each cut in two at random, are found again."""
+    data = union_of_subspaces(600, 3, seed=0)
+    halves = 2 * data.y + np.arange(len(data.y)) % 2
+    moments, counts = second_moments(torch.from_numpy(data.Z), torch.from_numpy(halves), 6)
+    priced = merge_by_priced_length(moments, counts, 0.1, 3)
+    assert priced.tolist() == [0, 0, 1, 1, 2, 2]

@@ -24,14 +24,13 @@ def table(gap: list[float], stability: dict[int, float]) -> ModelSelection:
     """The rule on gaps after k = 2, 3, … and the stability of the numbers looked at."""
     gaps = np.array(gap)
     ks = np.arange(2, len(gaps) + 2)
-    none = np.zeros(len(ks), dtype=bool)
-    evidence = _Table(ks, gaps, np.zeros_like(gaps), np.full_like(gaps, 0.2), none)
+    evidence = _Table(ks, gaps[None], np.zeros_like(gaps), np.full_like(gaps, 0.2))
     looks = {k: _Look(np.arange(60) % k, s, 0.3) for k, s in stability.items()}
     return decide(evidence, looks)
 
 
 def test_the_clearest_stable_gap_is_chosen() -> None:
-    found = table([0.1, 0.9, 0.1, 0.1], {3: 1.0, 5: 1.0})
+    found = table([0.1, 0.7, 0.1, 0.1], {3: 1.0, 5: 1.0})
     assert (found.chosen, found.interval) == (3, (3, 3))
     assert found.k == [2, 3, 4, 5]
     assert found.stability == [None, 1.0, None, 1.0]
@@ -40,13 +39,13 @@ def test_the_clearest_stable_gap_is_chosen() -> None:
 
 def test_equally_clear_gaps_go_to_the_labels_that_say_more() -> None:
     """Two halves of six groups are as clear as the six."""
-    found = table([0.8, 0.1, 0.1, 0.1, 0.8], {2: 1.0, 6: 1.0})
+    found = table([0.7, 0.1, 0.1, 0.1, 0.7], {2: 1.0, 6: 1.0})
     assert found.chosen == 6
-    assert found.interval == (6, 6)
+    assert found.interval == (5, 6)
 
 
 def test_an_unstable_gap_does_not_count() -> None:
-    found = table([0.1, 0.6, 0.1, 0.9, 0.1], {3: 1.0, 5: 0.2})
+    found = table([0.1, 0.6, 0.1, 0.7, 0.1], {3: 1.0, 5: 0.2})
     assert found.chosen == 3
 
 
@@ -57,7 +56,7 @@ def test_evidence_scattered_around_a_number_supports_it() -> None:
     gaps[38] = 0.21  # after 40
     found = table(gaps.tolist(), {29: 1.0, 30: 1.0, 31: 1.0, 40: 1.0})
     assert found.chosen == 30
-    assert found.interval == (29, 40)
+    assert found.interval == (26, 40)
     assert found.candidates[0]["k"] == 30
 
 
@@ -71,14 +70,46 @@ def test_the_interval_leaves_out_other_levels_of_detail() -> None:
     """Two halves of ten groups: a candidate, but no end of the interval."""
     found = table([0.6, *[0.1] * 6, 0.2, 0.3, 0.1, 0.1], {2: 1.0, 9: 1.0, 10: 1.0})
     assert found.chosen == 10
-    assert found.interval == (9, 10)
+    assert found.interval == (9, 11)
     assert 2 in [row["k"] for row in found.candidates]
+
+
+@pytest.mark.parametrize("space", [0, 1])
+def test_separate_parts_in_one_space_count_in_full(space: int) -> None:
+    """Neither the other space nor numbers nearby take the gap back, and the number is certain."""
+    gaps = np.full((2, 24), 0.05)
+    gaps[space, 18] = 0.9  # after 20
+    gaps[:, 8] = 0.5  # after 10
+    evidence = _Table(np.arange(2, 26), gaps, np.zeros(24), np.full(24, 0.2))
+    found = decide(evidence, {k: _Look(np.arange(60) % k, 1.0, 0.3) for k in (10, 20)})
+    assert found.chosen == 20
+    assert found.strength[18] == pytest.approx(0.9 * np.log(20) * 0.3)
+    assert found.interval == (20, 20)
+    what = ("samples", "features of stage 1")[space]
+    assert found.reason == f"20: clear, the {what} fall into 20 separate parts"
+
+
+def test_few_separate_parts_do_not_hide_many_clear_groups() -> None:
+    """Six objects apart from fourteen others: parts are strong evidence, not the last word."""
+    gaps = np.full((2, 24), 0.05)
+    gaps[0, 4] = 0.85  # six parts of the samples
+    gaps[1, 18] = 0.9  # twenty of the features
+    evidence = _Table(np.arange(2, 26), gaps, np.zeros(24), np.full(24, 0.2))
+    looks = {6: _Look(np.arange(60) % 6, 0.6, 0.3), 20: _Look(np.arange(60) % 20, 0.9, 0.8)}
+    assert decide(evidence, looks).chosen == 20
+
+
+def test_the_interval_reaches_to_numbers_that_are_about_the_same() -> None:
+    gaps = [0.02] * 16
+    gaps[11] = 0.5  # after 13, clear but not separate
+    found = table(gaps, {13: 1.0})
+    assert (found.chosen, found.interval) == (13, (11, 15))
 
 
 @pytest.mark.parametrize("stability", [0.8, 0.95, 1.0])
 def test_steady_is_steady(stability: float) -> None:
-    found = table([0.1, 0.9, 0.1, 0.1], {3: stability, 5: 1.0})
-    assert found.strength[1] == pytest.approx(0.9 * np.log(3) * 0.3, rel=1e-2)
+    found = table([0.1, 0.7, 0.1, 0.1], {3: stability, 5: 1.0})
+    assert found.strength[1] == pytest.approx(0.7 * np.log(3) * 0.3, rel=1e-2)
 
 
 def test_an_accident_of_one_graph_is_averaged_away() -> None:
@@ -92,8 +123,8 @@ def test_an_accident_of_one_graph_is_averaged_away() -> None:
 
 
 def test_candidates_say_what_they_split_and_join() -> None:
-    gaps = np.array([0.1, 0.8, 0.1, 0.1, 0.75])
-    evidence = _Table(np.arange(2, 7), gaps, np.zeros(5), np.full(5, 0.2), gaps > 1)
+    gaps = np.array([[0.1, 0.75, 0.1, 0.1, 0.7]])
+    evidence = _Table(np.arange(2, 7), gaps, np.zeros(5), np.full(5, 0.2))
     three = np.repeat(np.arange(3), 20)
     six = 2 * three + np.arange(60) % 2
     five = np.where(three < 2, six, 4)  # two of three are halved
@@ -101,6 +132,9 @@ def test_candidates_say_what_they_split_and_join() -> None:
     found = decide(evidence, looks)
     assert [row["k"] for row in found.candidates] == [6, 3]
     assert found.candidates[1]["text"].endswith("2 of its clusters hold several of the 6")
+    one = np.where(three < 1, six, 3 + three)  # one of three is halved
+    found = decide(evidence, {**looks, 6: _Look(one, 0.7, 0.4)})
+    assert found.candidates[1]["text"].endswith("1 of its clusters holds several of the 6")
     found = decide(evidence, {**looks, 6: _Look(five, 0.2, 0.4)})
     assert [row["k"] for row in found.candidates] == [3, 6]
     assert found.candidates[1]["text"].endswith("splits 2 of the 3")

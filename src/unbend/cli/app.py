@@ -30,6 +30,7 @@ from unbend.cli import (
     push,
     report,
     reproduce,
+    update,
 )
 from unbend.cli.options import Interrupted
 from unbend.progress import say
@@ -171,8 +172,7 @@ def main() -> None:
 
 
 for _module in (
-    cluster, predict, report, explore, export, inspect, push, embed, pretrain, reproduce, benchmark,
-    doctor,
-    completion,
+    cluster, predict, update, report, explore, export, inspect, push, embed, pretrain, reproduce,
+    benchmark, doctor, completion,
 ):  # fmt: skip
     main.add_command(_module.command)

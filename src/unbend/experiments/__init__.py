@@ -32,7 +32,7 @@ EXPERIMENTS = {
     "labels": "merge tree, number of clusters, confidence and outliers, before and now",
     "folders": "ten random folders of photographs, with k-means on the same embeddings",
 }
-_HOMES = {"suite": "suite.run", "folders": "suite.folders"}
+_HOMES = {"suite": "suite.run", "labels": "labels.run", "folders": "suite.folders"}
 
 
 def experiment(name: str) -> Callable[..., Any]:

@@ -3,7 +3,7 @@
 from unbend.labels.calibration import calibrate_eta
 from unbend.labels.candidates import Codes, Labelled, choose_labelling
 from unbend.labels.choose import Space, choose_n_clusters
-from unbend.labels.confidence import calibrate_temperature, n_voters
+from unbend.labels.confidence import calibrate_temperature, count_votes, n_voters
 from unbend.labels.first_look import first_look
 from unbend.labels.hierarchy import merge_clusters, ward_tree
 from unbend.labels.label import label_codes
@@ -23,6 +23,7 @@ __all__ = [
     "calibrate_temperature",
     "choose_labelling",
     "choose_n_clusters",
+    "count_votes",
     "first_look",
     "label_codes",
     "merge_clusters",

@@ -34,10 +34,10 @@ _SHARP = 0.9  # λ_k of Γ at the η that belongs to k
 _SHORT_LIST = 6  # numbers of each ranking whose clusters are looked at
 _NEAR = 0.06  # of k: so near, two numbers are about the same and support each other
 _STEADY = 0.8  # clusters whose halves agree to this count as steady
-# A gap this large in the graph of the first space means separate parts, which stage 1 has not made.
-_PARTS = 0.8
+_PARTS = 0.8  # a gap this large in the graph of one space means separate parts
 _OPEN = 0.5  # of the greatest strength: such a number is a candidate
 _LEVEL = 2  # times more or fewer clusters than chosen: another level, not in the interval
+_DOUBT = 2 * _NEAR  # of the choice: the interval reaches this far, unless the parts are separate
 _WEAK = 0.08  # below this strength nothing speaks for any number
 _PART = 0.2  # of a cluster: where two clusters have more of it than this, it is split
 
@@ -84,11 +84,13 @@ def choose_n_clusters(
     are multiplied by the share of the coding rate that the clusters explain, ΔR / R, and, where the
     halves agree to less than 0.8 (adjusted Rand index), by that agreement over 0.8.
 
+    Where the graph of one space falls into k separate parts (a gap of at least 0.8), that gap
+    counts as it is: the other space, or numbers nearby, do not take it back.
+
     The strongest k is chosen. Those with at least half of the greatest evidence are candidates; the
     interval spans those of them between half and twice the choice, because others are another
-    level of detail. Where the graph of the first space, the samples, falls into k separate parts (a
-    gap of at least 0.8), that k is chosen outright: stage 1 may split them further, but it did not
-    make them.
+    level of detail. It reaches at least 12 % to both sides, because numbers so near are about the
+    same; only for separate parts it does not have to.
 
     Parameters
     ----------
@@ -120,10 +122,9 @@ def choose_n_clusters(
     progress(Tick("number of clusters", len(spaces) + 1, len(spaces) + 2))
     table = _Table(
         k=np.arange(lower, upper + 1),
-        gap=np.mean(gaps, axis=0)[lower - 2 :],
+        gaps=np.array(gaps)[:, lower - 2 :],
         drop=spectra.drops()[lower - 2 :],
         eta=spectra.etas_of()[lower - 2 :],
-        parts=gaps[0][lower - 2 :] >= _PARTS,
     )
     looked_at = {
         k: _look(few, k, table.eta[k - lower], absolute, tol, eps_sq) for k in table.short_list()
@@ -185,10 +186,21 @@ class _Table:
     """The evidence for each k."""
 
     k: NDArray[np.int64]
-    gap: NDArray[np.float64]
+    gaps: NDArray[np.float64]  # a row for each space
     drop: NDArray[np.float64]
     eta: NDArray[np.float64]
-    parts: NDArray[np.bool_]  # whether the samples fall into k separate parts
+
+    @property
+    def gap(self) -> NDArray[np.float64]:
+        """The mean over the spaces, or the gap of one space where that falls into parts."""
+        found: NDArray[np.float64] = np.where(self.parts, self.gaps.max(0), self.gaps.mean(0))
+        return found
+
+    @property
+    def parts(self) -> NDArray[np.bool_]:
+        """Whether one of the graphs falls into k separate parts."""
+        found: NDArray[np.bool_] = self.gaps.max(0) >= _PARTS
+        return found
 
     def evidence(self) -> NDArray[np.float64]:
         """(gap + drop) · ln k."""
@@ -196,25 +208,20 @@ class _Table:
         return found
 
     def strength(self) -> NDArray[np.float64]:
-        """The evidence, with gap and drop averaged over numbers nearby."""
+        """The evidence, with gap and drop averaged over numbers nearby, but not for parts."""
         apart = (self.k - self.k[:, None]) / (_NEAR * self.k[:, None])
         weights = np.exp(-np.square(apart) / 2)
-        found: NDArray[np.float64] = weights @ (self.gap + self.drop) / weights.sum(1)
-        return found * np.log(self.k)
-
-    def certain(self) -> int | None:
-        """The largest number of separate parts, if there are any."""
-        return int(self.k[self.parts].max()) if self.parts.any() else None
+        found: NDArray[np.float64] = weights @ (self.gaps.mean(0) + self.drop) / weights.sum(1)
+        return np.where(self.parts, self.evidence(), found * np.log(self.k))
 
     def short_list(self) -> list[int]:
-        """The k with the greatest strength or evidence, and a certain k."""
+        """The k with the greatest strength or evidence, and separate parts."""
         found = {
             int(self.k[i])
             for values in (self.strength(), self.evidence())
             for i in np.argsort(-values, kind="stable")[:_SHORT_LIST]
         }
-        certain = self.certain()
-        return sorted(found if certain is None else found | {certain})
+        return sorted(found | set(self.k[self.parts].tolist()))
 
 
 class _Look(NamedTuple):
@@ -255,16 +262,14 @@ def decide(table: _Table, looked_at: dict[int, _Look]) -> ModelSelection:
         for values in (table.strength(), table.evidence())
     )
     ranked = sorted(looked_at, key=lambda k: (-strength[k], k))
-    certain = table.certain()
-    if certain is not None:
-        ranked = [certain, *(k for k in ranked if k != certain)]
     chosen, best = ranked[0], strength[ranked[0]]
+    is_parts = bool(table.parts[chosen - first])
     least = _OPEN * max(evidence.values())
     is_open = [k for k in ranked if k == chosen or least <= evidence[k]]
     rows = [_describe(k, chosen, strength[k] / max(best, 1e-9), looked_at) for k in is_open[:3]]
-    if certain is not None:
-        rows[0]["text"] = f"{certain}: clear, the samples fall into {certain} separate parts"
-    same_level = [k for k in is_open if chosen <= _LEVEL * k and k <= _LEVEL * chosen]
+    if is_parts:
+        what = "samples" if table.gaps[0, chosen - first] >= _PARTS else "features of stage 1"
+        rows[0]["text"] = f"{chosen}: clear, the {what} fall into {chosen} separate parts"
     _warn(chosen, best, int(table.k[-1]))
     ks = table.k.tolist()
     return ModelSelection(
@@ -276,10 +281,20 @@ def decide(table: _Table, looked_at: dict[int, _Look]) -> ModelSelection:
         stability=[looked_at[k].stability if k in looked_at else None for k in ks],
         explained=[looked_at[k].explained if k in looked_at else None for k in ks],
         chosen=chosen,
-        interval=(min(same_level), max(same_level)),
+        interval=_interval(chosen, is_open, 0.0 if is_parts else _DOUBT, table.k),
         candidates=rows,
         reason=rows[0]["text"],
     )
+
+
+def _interval(
+    chosen: int, is_open: Sequence[int], doubt: float, ks: NDArray[np.int64]
+) -> tuple[int, int]:
+    """The numbers that stay open on the level of the chosen one, within those that were tried."""
+    same_level = [k for k in is_open if chosen <= _LEVEL * k and k <= _LEVEL * chosen]
+    reach = round(doubt * chosen)
+    low, high = min(*same_level, chosen - reach), max(*same_level, chosen + reach)
+    return max(low, int(ks[0])), min(high, int(ks[-1]))
 
 
 def _describe(k: int, chosen: int, strength: float, looked_at: dict[int, _Look]) -> dict[str, Any]:
@@ -293,7 +308,8 @@ def _describe(k: int, chosen: int, strength: float, looked_at: dict[int, _Look])
         text += f"; splits {split} of the {chosen}"
     elif k < chosen:
         joined = _n_split(look.labels, looked_at[chosen].labels)
-        text += f"; {joined} of its clusters hold several of the {chosen}"
+        hold = "holds" if joined == 1 else "hold"
+        text += f"; {joined} of its clusters {hold} several of the {chosen}"
     return {
         "k": k,
         "text": text,

@@ -8,10 +8,11 @@ the nearest neighbours of a sample have its label? One temperature brings the pr
 from __future__ import annotations
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-__all__ = ["calibrate_temperature", "cool", "n_voters"]
+__all__ = ["calibrate_temperature", "cool", "count_votes", "n_voters"]
 
 # Neighbours that vote, as a share of the mean size of a cluster. The nearest few agree with a
 # sample even where clusters mix, because stage 1 has tied them to it; a third of a cluster reaches
@@ -24,6 +25,17 @@ _STEPS = 60
 def n_voters(n: int, k: int) -> int:
     """How many neighbours vote among n samples in k clusters."""
     return max(5, round(_VOTERS * n / k))
+
+
+def count_votes(neighbors: Tensor, labels: Tensor, k: int) -> Tensor:
+    """Shares (m, k) of the clusters among the neighbours (m, count) of each sample.
+
+    >>> count_votes(torch.tensor([[1, 2]]), torch.tensor([0, 1, 1]), 2).tolist()
+    [[0.0, 1.0]]
+    """
+    share = torch.full(neighbors.shape, 1 / max(1, neighbors.shape[1]), dtype=torch.float64)
+    votes = torch.zeros(len(neighbors), k, dtype=torch.float64)
+    return votes.scatter_add_(1, labels[neighbors], share)
 
 
 def cool(p: NDArray[np.float64], temperature: float) -> NDArray[np.float64]:

@@ -14,6 +14,7 @@ __all__ = [
     "cluster_rates",
     "coding_length",
     "coding_lengths",
+    "coding_rates",
     "rate_reduction_of",
     "second_moments",
     "subspace_residuals",
@@ -81,7 +82,7 @@ def coding_lengths(moments: Tensor, counts: Tensor, total: float, eps_sq: float)
     >>> round(float(L), 4)  # nothing to code but the label: 4 ln 2
     2.7726
     """
-    half_logdet = _coding_rates(moments, counts, eps_sq) / 2
+    half_logdet = coding_rates(moments, counts, eps_sq) / 2
     label_cost = torch.special.entr(counts) + counts * math.log(total)
     dimensions = moments.shape[-1] * (counts > 0).to(counts.dtype)  # an empty cluster is free
     length: Tensor = (counts + dimensions) * half_logdet + label_cost
@@ -158,12 +159,12 @@ def cluster_rates(Z: Tensor, labels: Tensor, k: int, eps_sq: float) -> tuple[Ten
         last = min(k, first + step)
         own = (labels >= first) & (labels < last)
         moments, counts = second_moments(Z[own], labels[own] - first, last - first)
-        found.append((_coding_rates(moments, counts, eps_sq), counts))
+        found.append((coding_rates(moments, counts, eps_sq), counts))
     rates, sizes = (torch.cat(part) for part in zip(*found, strict=True))
     return rates, sizes
 
 
-def _coding_rates(moments: Tensor, counts: Tensor, eps_sq: float) -> Tensor:
+def coding_rates(moments: Tensor, counts: Tensor, eps_sq: float) -> Tensor:
     """R(Z_q) of every cluster, in nats, from Z_qᵀ Z_q (..., d, d) and m_q (...)."""
     factor = torch.linalg.cholesky(_regularised(moments, counts, eps_sq))
     rates: Tensor = 2 * factor.diagonal(dim1=-2, dim2=-1).log().sum(-1)

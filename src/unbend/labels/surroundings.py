@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn.functional import normalize
 
+from unbend.labels.confidence import count_votes
 from unbend.labels.kernel import row_blocks
 
 __all__ = ["FARTHEST", "NEAREST", "Surroundings", "reference_rows", "survey"]
@@ -160,9 +161,7 @@ class Surroundings:
 
     def votes(self, samples: Tensor, labels: Tensor, k: int, count: int = NEAREST) -> Tensor:
         """Shares (n, k) of the clusters among the nearest references, whose clusters are given."""
-        index = self.nearest(self.place(samples), count)[1]
-        share: Tensor = torch.nn.functional.one_hot(labels[index], k).double().mean(1)
-        return share
+        return count_votes(self.nearest(self.place(samples), count)[1], labels, k)
 
     def distances(self, placed: Tensor) -> NDArray[np.float64]:
         """Distances (n, n) between placed rows."""

@@ -12,6 +12,7 @@ from unbend.workflows.pretrain import PretrainResult, pretrain
 from unbend.workflows.push import push
 from unbend.workflows.report import report
 from unbend.workflows.reproduce import reproduce
+from unbend.workflows.update import UpdateResult, update
 
 __all__ = [
     "ClusterResult",
@@ -21,6 +22,7 @@ __all__ = [
     "InspectResult",
     "PredictResult",
     "PretrainResult",
+    "UpdateResult",
     "benchmark",
     "cluster",
     "doctor",
@@ -33,4 +35,5 @@ __all__ = [
     "push",
     "report",
     "reproduce",
+    "update",
 ]

@@ -29,7 +29,15 @@ from unbend.workflows.result import NOT_IN_JSON, Result
 from unbend.workflows.run_files import broken_table
 from unbend.workflows.streaming import chunks
 
-__all__ = ["FORMATS", "PredictResult", "load_run", "predict"]
+__all__ = [
+    "FORMATS",
+    "PredictResult",
+    "check_out",
+    "list_broken",
+    "load_run",
+    "predict",
+    "reading_options",
+]
 
 FORMATS = ("csv", "parquet", "imagefolder")
 _STDOUT = Path("-")
@@ -120,7 +128,7 @@ def predict(
         Receives :class:`~unbend.progress.Tick`.
     """
     start = time.perf_counter()
-    out, format = _check_out(Path(out), format, overwrite, probabilities, copy)
+    out, format = check_out(Path(out), format, overwrite, probabilities, copy)
     model = load_run(run, None if encoder == "auto" else encoder)
     model.set_params(device=device)
     corrected = _corrected(Path(run)) if curated else None
@@ -130,13 +138,13 @@ def predict(
         max_broken=max_broken,
         strict=strict,
         progress=progress,
-        **_reading(model, input, id),
+        **reading_options(model, input, id),
     )
     if format == "imagefolder" and source.paths is None:
         raise ValueError("--format imagefolder is for image files; use csv or parquet")
     with _writer(out, format, source, copy) as write:
         outliers = _label(write, model, source, _name(input), probabilities, corrected, progress)
-    listed = _list_broken(out, source)
+    listed = list_broken(out, source)
     seconds = time.perf_counter() - start
     return PredictResult(
         out, len(source), outliers, len(source.broken), seconds, listed, source.describe(),
@@ -154,7 +162,7 @@ def load_run(run: str | Path, encoder: str | None = None) -> MLC:
     return model
 
 
-def _reading(model: MLC, input: Any, id: str | None) -> dict[str, Any]:
+def reading_options(model: MLC, input: Any, id: str | None) -> dict[str, Any]:
     """Options of :func:`open_source` to read a table as the run did."""
     known = model._reading or {}
     file = isinstance(input, (str, Path)) and str(input).lower().endswith(TABLE_SUFFIXES)
@@ -191,7 +199,7 @@ def _name(input: Any) -> str:
     return str(input) if isinstance(input, (str, Path)) else "the samples"
 
 
-def _check_out(
+def check_out(
     out: Path, format: str | None, overwrite: bool, probabilities: bool, copy: bool
 ) -> tuple[Path, str]:
     if format is not None and format not in FORMATS:
@@ -273,7 +281,7 @@ def _writer(
             yield write
 
 
-def _list_broken(out: Path, source: Source) -> Path | None:
+def list_broken(out: Path, source: Source) -> Path | None:
     if not source.broken or out == _STDOUT:
         return None
     path = out.with_name(f"{out.stem}.broken.csv")
