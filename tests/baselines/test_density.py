@@ -7,7 +7,7 @@ import pytest
 from sklearn.metrics import homogeneity_score
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from unbend.baselines import UMAPHDBSCAN, EVoC
+from unbend.baselines import UMAPHDBSCAN, EVoC, density
 from unbend.baselines.density import _nearest, _numbered
 from unbend.metrics import clustering_accuracy
 
@@ -62,6 +62,20 @@ def test_the_labelling_nearest_to_the_number_is_taken():
     two, three, noisy = (np.array(x) for x in ([0, 0, 1, 1], [0, 1, 2, 2], [0, 1, -1, -1]))
     assert _nearest([two, three], 3) is three
     assert _nearest([noisy, two], 2) is two
+
+
+def test_a_number_reaches_below_the_most_stable_clusters(monkeypatch):
+    """Two far pairs of groups: HDBSCAN prefers the pairs, four clusters are the groups."""
+    rng = np.random.default_rng(0)
+    y = np.repeat(np.arange(4), 100)
+    X = np.array([[0, 0], [4, 0], [1000, 0], [1004, 0]])[y] + rng.normal(size=(400, 2))
+    monkeypatch.setattr(density, "umap_space", lambda estimator, X: X)
+    assert UMAPHDBSCAN().fit(X).labels_.max() == 1
+    model = UMAPHDBSCAN(4).fit(X)
+    inside = model.labels_ >= 0
+    assert inside.mean() > 0.5
+    assert model.labels_.max() == 3
+    assert clustering_accuracy(y[inside], model.labels_[inside]) > 0.98
 
 
 @pytest.mark.parametrize(

@@ -36,8 +36,9 @@ class UMAPHDBSCAN(VectorPeer):
     ----------
     n_clusters : int or None, default=None
         None takes as many as HDBSCAN finds. With a number k, minimum cluster sizes from
-        ``min_cluster_size`` to n/k are tried, and the result with the nearest number of clusters
-        is kept; the number may not be exactly k.
+        ``min_cluster_size`` to n/k are tried, with the most stable clusters of HDBSCAN's tree and
+        with its leaves. The result with the nearest number of clusters is kept, of several the
+        one with the least noise; the number may not be exactly k.
     n_neighbors : int, optional
         UMAP's, 15 by default; at most n − 1 are used.
     n_components : int, default=10
@@ -68,13 +69,18 @@ class UMAPHDBSCAN(VectorPeer):
     def _labels(self, X: NDArray[Any]) -> NDArray[np.int64]:
         self.embedding_ = umap_space(self, X)
         least = min(self.min_cluster_size or max(5, len(X) // 100), len(X))
-        sizes = [least]
+        sizes, selections = [least], ["eom"]
         if self.n_clusters is not None:
             fair = max(least, len(X) // self.n_clusters)
             sizes = sorted(set(np.geomspace(least, fair, _SIZES).round().astype(int).tolist()))
+            # The most stable clusters can be two at every size, as animals and vehicles are.
+            selections = ["eom", "leaf"]
         found = [
-            HDBSCAN(min_cluster_size=max(2, s), copy=True).fit_predict(self.embedding_)
-            for s in sizes
+            HDBSCAN(
+                min_cluster_size=max(2, size), cluster_selection_method=selection, copy=True
+            ).fit_predict(self.embedding_)
+            for size in sizes
+            for selection in selections
         ]
         return _numbered(_nearest(found, self.n_clusters))
 

@@ -21,7 +21,7 @@ QUICK = {
     IMCSwAV: {"hidden": 32, "epochs": 10, "lr": 5e-3},
     SPICE: {"n_heads": 2, "hidden": 32, "lr": 5e-3},
     TEMI: {"n_heads": 2, "hidden": 32, "lr": 0.01},
-    TURTLE: {"n_outer": 100, "n_folds": 2},
+    TURTLE: {"n_outer": 100, "n_folds": 2, "n_init": 2},
 }
 # Few steps leave one of TEMI's clusters empty.
 LONGER = QUICK | {TEMI: {"hidden": 64, "epochs": 400}}
@@ -101,6 +101,29 @@ def test_turtle_takes_several_spaces(tmp_path):
         TURTLE(4).fit([X, other[:10]])
 
 
+def test_turtle_keeps_the_labelling_of_lowest_loss(monkeypatch, tmp_path):
+    """Of three searches in parallel; the others would give other labels."""
+    found = {}
+    search = TURTLE._search
+
+    def watched(self, spaces, generator, progress):
+        found["spaces"], found["weights"] = spaces, search(self, spaces, generator, progress)
+        return found["weights"]
+
+    monkeypatch.setattr(TURTLE, "_search", watched)
+    X = np.random.default_rng(0).normal(size=(200, 6)).astype(np.float32)
+    model = TURTLE(4, n_init=3, n_outer=50, n_folds=2, random_state=0).fit(X)
+    assert model.head_losses_.shape == (3,)
+    assert model.best_head_ == model.head_losses_.argmin()
+    Z, W = found["spaces"][0], found["weights"][0]
+    labels = [(Z @ w[:, :-1].T + w[:, -1]).argmax(1).numpy() for w in W]
+    agreement = [clustering_accuracy(each, model.labels_) for each in labels]
+    assert agreement[model.best_head_] == 1.0
+    assert sorted(agreement)[1] < 0.9
+    model.save(tmp_path / "model")
+    assert load(tmp_path / "model").best_head_ == model.best_head_
+
+
 def test_score_is_higher_for_the_labelling_that_can_be_learned():
     """TURTLE's rule prefers true groups to a random split of them."""
     from unbend.baselines.heads.generalization import generalization_score
@@ -148,6 +171,7 @@ def test_the_chosen_head_has_the_lowest_loss():
         (TEMI(beta=0), "beta"),
         (TEMI(momentum=1), "momentum"),
         (TURTLE(n_inner=0), "n_inner"),
+        (TURTLE(n_init=0), "n_init"),
         (TURTLE(inner_lr=0), "inner_lr"),
     ],
 )

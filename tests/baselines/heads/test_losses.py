@@ -20,7 +20,7 @@ from unbend.baselines.heads.spice import (
     reliable,
 )
 from unbend.baselines.heads.temi import pair_weights, temi_loss
-from unbend.baselines.heads.turtle import fit_classifiers, outer_loss
+from unbend.baselines.heads.turtle import fit_classifiers, outer_loss, soft_labels
 
 B, K = 7, 3
 FLOOR = math.log(1 + (K - 1) / math.e)  # of cross entropy to the identity of cosines in [0, 1]
@@ -102,6 +102,15 @@ def test_information_matches_its_formula():
         lambda a: oracle.information_oracle(soft(a), U.numpy(), 4.0),
         some(1),
     )
+
+
+def test_logit_excess_matches_its_formula():
+    """Only logits outside ±bound count, each with slope one over the batch."""
+
+    def truth(a):
+        return sum(max(0.0, abs(float(x)) - 1.5) for x in a.flat) / len(a)
+
+    check(lambda a: logit_excess(a, 1.5), truth, some(1))
 
 
 def test_temi_matches_its_formula():
@@ -205,43 +214,69 @@ def test_graph_contrast_matches_its_formula():
         return oracle.graph_contrast_oracle(a, b, positive.tolist(), degree.tolist(), 0.5)
 
     assert float(loss.detach()) == pytest.approx(truth(*(z.numpy() for z in Z)), rel=1e-10)
-    (gradient,) = torch.autograd.grad(loss, one)
+    gradients = torch.autograd.grad(loss, [one, other])
     direction = logits(B, K, seed=3)
-    ends = [truth((Z[0] + s * 1e-6 * direction).numpy(), Z[1].numpy()) for s in (1, -1)]
-    slope = (ends[0] - ends[1]) / 2e-6
-    assert float((gradient * direction).sum()) == pytest.approx(slope, rel=1e-5)
+    for i, gradient in enumerate(gradients):
+        ends = []
+        for sign in (1, -1):
+            moved = [z.numpy() for z in Z]
+            moved[i] = (Z[i] + sign * 1e-6 * direction).numpy()
+            ends.append(truth(*moved))
+        slope = (ends[0] - ends[1]) / 2e-6
+        assert float((gradient * direction).sum()) == pytest.approx(slope, rel=1e-5)
 
 
 def test_turtle_outer_loss_matches_its_formula():
-    """Two spaces; the gradient is that of the labels alone."""
-    tables, classifiers = some(2), some(2, seed=10)
-    leaves = [t.clone().requires_grad_() for t in tables]
-    loss = outer_loss(classifiers, [t.softmax(1) for t in leaves], 10.0)
+    """Two spaces; the gradient is that of the labels of each, and none of the classifiers."""
+    classifiers = some(2, seed=10)
+
+    def ours(a, b):
+        return outer_loss(classifiers, [a.softmax(-1), b.softmax(-1)], 10.0)
 
     def truth(a, b):
         return oracle.turtle_oracle([c.numpy() for c in classifiers], [soft(a), soft(b)], 10.0)
 
-    assert float(loss.detach()) == pytest.approx(truth(*(t.numpy() for t in tables)), rel=1e-10)
-    gradient = torch.autograd.grad(loss, leaves[0])[0]
-    direction = logits(B, K, seed=4)
-    ends = [truth((tables[0] + s * 1e-6 * direction).numpy(), tables[1].numpy()) for s in (1, -1)]
-    assert float((gradient * direction).sum()) == pytest.approx(
-        (ends[0] - ends[1]) / 2e-6, rel=1e-5
-    )
+    check(ours, truth, some(2))
 
 
 def test_turtle_classifiers_are_those_of_autograd():
-    """The gradient that is written out, against torch's own Adam on the cross entropy."""
-    Z, target = logits(20, 4), logits(20, K, seed=1).softmax(1)
-    start = 0.1 * logits(4, K, seed=2)
+    """The gradient that is written out, against torch's own Adam on the cross entropy.
+
+    Two labellings are fitted at once, and neither changes the classifier of the other.
+    """
+    Z, target = logits(20, 4), logits(2, 20, K, seed=1).softmax(-1)
+    start = 0.1 * logits(2, K, 4, seed=2)
     (ours,) = fit_classifiers([Z], target, [start.clone()], 10, [1e-2])
-    W = start.clone().requires_grad_()
-    optimizer = torch.optim.Adam([W], 1e-2)
-    for _ in range(10):
-        optimizer.zero_grad()
-        torch.nn.functional.cross_entropy(Z @ W, target).backward()
-        optimizer.step()
-    torch.testing.assert_close(ours, W.detach(), rtol=1e-9, atol=1e-12)
+    for r in range(2):
+        W = start[r].clone().requires_grad_()
+        optimizer = torch.optim.Adam([W], 1e-2)
+        for _ in range(10):
+            optimizer.zero_grad()
+            torch.nn.functional.cross_entropy(Z @ W.T, target[r]).backward()
+            optimizer.step()
+        torch.testing.assert_close(ours[r], W.detach(), rtol=1e-9, atol=1e-12)
+
+
+def test_turtle_labels_are_the_softmax_of_a_weight_normalised_map():
+    """torch's own weight normalisation of a linear layer with offset, value and gradient."""
+    Z = torch.cat([logits(B, 4), torch.ones(B, 1, dtype=torch.float64)], 1)
+    V, gain, bias = (
+        logits(2, K, width, seed=i).requires_grad_() for i, width in enumerate((4, 1, 1))
+    )
+    (tau,) = soft_labels([Z], [(V, gain, bias)])
+    for r in range(2):
+        layer = torch.nn.utils.parametrizations.weight_norm(torch.nn.Linear(4, K).double())
+        values = layer.parametrizations.weight
+        with torch.no_grad():
+            values.original0.copy_(gain[r])
+            values.original1.copy_(V[r])
+            layer.bias.copy_(bias[r, :, 0])
+        truth = layer(Z[:, :-1]).softmax(1)
+        torch.testing.assert_close(tau[r], truth)
+        slope = torch.autograd.grad(truth[:, 0].sum(), [values.original1, values.original0])
+        ours = torch.autograd.grad(tau[r][:, 0].sum(), [V, gain], retain_graph=True)
+        for own, theirs in zip(ours, slope, strict=True):
+            torch.testing.assert_close(own[r], theirs)
 
 
 # ------------------------------------------------------------------ known optima

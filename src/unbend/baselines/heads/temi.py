@@ -64,8 +64,9 @@ class TEMI(HeadPeer):
         k.
     n_heads : int, default=4
         Published: 50 (16 in the example of its program). Time grows with them.
-    n_neighbors : int, default=25
-        Published: 50, and 25 for over-clustering. At most n/(2k).
+    n_neighbors : int, default=50
+        As published; 25 for over-clustering. At most n/(2k). With few, the heads find parts of
+        clusters: the loss rewards agreement with the neighbours and nothing wider.
     beta : float, default=0.6
         With 1, some clusters tend to stay empty; smaller values use all of them.
     temperature : float, default=0.1
@@ -107,7 +108,7 @@ class TEMI(HeadPeer):
     """
 
     n_heads: int = 4
-    n_neighbors: int = 25
+    n_neighbors: int = 50
     beta: float = 0.6
     temperature: float = 0.1
     momentum: float = 0.98
