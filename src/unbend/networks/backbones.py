@@ -129,7 +129,7 @@ def _scale_first(net: nn.Module, factor: float) -> None:
     first = next((layer for layer in net.modules() if isinstance(layer, nn.Linear)), None)
     if first is not None:
         for weights in first.parameters():
-            weights *= factor
+            weights.mul_(factor)
 
 
 class FixedMap(nn.Module):
