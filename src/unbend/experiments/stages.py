@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -73,7 +73,7 @@ def stage1(
     kept = remember("stage1", key, work, cached=cached, rooms=rooms)
     tensors = {name: torch.from_numpy(array) for name, array in kept.items()}
     state, seconds = tensors.pop("generator"), float(tensors.pop("seconds"))
-    chosen = {name: int(tensors.pop(name)) for name in _CHOSEN}
+    chosen: dict[str, Any] = {name: int(tensors.pop(name)) for name in _CHOSEN}
     return Stage1(_rebuild(problem, chosen, tensors), seed, state, seconds)
 
 
@@ -176,7 +176,7 @@ def _weights(method: str) -> list[str]:
     return [hash_file(file) for file in files]
 
 
-def _rebuild(problem: Problem, chosen: dict[str, int], tensors: dict[str, torch.Tensor]) -> Network:
+def _rebuild(problem: Problem, chosen: dict[str, Any], tensors: dict[str, torch.Tensor]) -> Network:
     shape = prepare(problem.X[:2])[1].shape
     network = build_network(shape, replace(problem.config.network, **chosen), seed=0)
     network.mean, network.std = tensors["mean"], tensors["std"]
