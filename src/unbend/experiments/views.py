@@ -268,6 +268,11 @@ class _InTurn(ViewSampler):
         self.graph, self.neighbors = first.graph, first.neighbors
         self.now, self.later = first, second
 
+    def map_once(self, fixed: Callable[[Tensor], Tensor]) -> None:
+        """Both kinds, which may be the same views."""
+        for views in {id(views): views for views in (self.now, self.later)}.values():
+            views.map_once(fixed)
+
     def __call__(self, index: Tensor) -> Tensor:
         return self.now(index)
 

@@ -133,7 +133,11 @@ def _scale_first(net: nn.Module, factor: float) -> None:
 
 
 class FixedMap(nn.Module):
-    """Centred rows mapped by a basis that training does not change; of unit length if ``unit``."""
+    """Centred rows mapped by a basis that training does not change; of unit length if ``unit``.
+
+    Rows that are mapped already pass unchanged. Their width tells, where the basis has fewer
+    directions than columns.
+    """
 
     basis: Tensor
 
@@ -142,7 +146,18 @@ class FixedMap(nn.Module):
         self.unit = unit
         self.register_buffer("basis", torch.eye(n_columns)[:, :n_directions])
 
+    @property
+    def reduces(self) -> bool:
+        """Whether there are fewer directions than columns."""
+        return self.basis.shape[1] < self.basis.shape[0]
+
+    def has_mapped(self, x: Tensor) -> bool:
+        """Whether rows come from this layer."""
+        return self.reduces and x.shape[1:] == self.basis.shape[1:]
+
     def forward(self, x: Tensor) -> Tensor:
+        if self.has_mapped(x):
+            return x
         return (normalize(x, dim=1) if self.unit else x) @ self.basis
 
 

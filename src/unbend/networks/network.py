@@ -76,27 +76,24 @@ class Network(nn.Module):
     def reduce(self, samples: Tensor, batch_size: int = 8192) -> Tensor:
         """What the fixed first layer makes of samples; without one that has fewer columns, samples.
 
-        Training does this once. :meth:`embed` accepts the result in place of samples.
+        Training does this once. The network takes the result in place of samples.
         """
         first = self.fixed
-        if first is None or not self._narrower(first):
+        if first is None or not first.reduces:
             return samples
-        parts = torch.split(samples, batch_size)
-        return torch.cat([first((x - self.mean) / self.std) for x in parts])
+        return torch.cat([first(self.normalized(x)) for x in torch.split(samples, batch_size)])
+
+    def normalized(self, x: Tensor) -> Tensor:
+        """Samples as the backbone takes them; what :meth:`reduce` made of them stays as it is."""
+        first = self.fixed
+        if first is not None and first.has_mapped(x):
+            return x
+        return (x - self.mean) / self.std
 
     def embed(self, x: Tensor) -> Tensor:
-        """The backbone's output h (b, w), of samples or of what :meth:`reduce` made of them."""
-        first, backbone = self.fixed, self.backbone
-        if first is not None and self._narrower(first) and x.shape[1:] == first.basis.shape[1:]:
-            h: Tensor = backbone[1:](x)  # type: ignore[index]
-        else:
-            h = backbone((x - self.mean) / self.std)
+        """The backbone's output h (b, w)."""
+        h: Tensor = self.backbone(self.normalized(x))
         return h
-
-    @staticmethod
-    def _narrower(first: FixedMap) -> bool:
-        """Whether the width of a row tells if the layer has mapped it."""
-        return first.basis.shape[1] < first.basis.shape[0]
 
     def features(self, x: Tensor) -> Tensor:
         """Features Z (b, d)."""

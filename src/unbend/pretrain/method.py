@@ -128,7 +128,7 @@ class Stage1Method(nn.Module):
 
     def normalized(self, x: Tensor) -> Tensor:
         """Samples normalised for the backbone."""
-        return (x - self.network.mean) / self.network.std
+        return self.network.normalized(x)
 
     def terms(self, loss: Tensor, Z: Tensor) -> Terms:
         """Loss together with the coding rate of features Z, which reveals collapse."""

@@ -41,7 +41,7 @@ def principal_basis(
 
     Examples
     --------
-    >>> X = torch.randn(500, 200) * torch.linspace(1, 0, 200) ** 8
+    >>> X = torch.randn(500, 200) * torch.linspace(1, 0, 200) ** 16
     >>> principal_basis(X, 128).shape, principal_basis(X, 256)
     (torch.Size([200, 32]), None)
     """
