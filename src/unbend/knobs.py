@@ -114,8 +114,8 @@ class NetworkConfig:
     # Directions of vectors that are whitened before the backbone; 0 for none. Set from the data
     # with ridge neighbours, whose products whitening makes visible to the network.
     whiten: int = knob(0, whole(0, most=65_536))
-    # Principal directions of vectors that the backbone sees; 0 for all columns. auto: those that
-    # hold 99 % of the variance, where they are at most half as many as the columns.
+    # Principal directions of vectors that the backbone sees; 0 for all columns. auto: all columns
+    # of narrow vectors, else see unbend.samples.principal_basis.
     project: int | str = knob(0, DIRECTIONS)
     dim: int = knob(128, WIDTH, example=64)  # d
     # NMCE's; the paper says "a few affine layers with non-linearities".
