@@ -22,6 +22,7 @@ from unbend.estimator.files import load_model
 from unbend.estimator.fitted import FittedModel, float_dtype
 from unbend.estimator.reading import Reader
 from unbend.labels import first_look
+from unbend.memory import release_freed
 from unbend.parameters import check_parameters, seed_of, settings_of, unchanged_on_error
 from unbend.progress import Callback, Progress, Tick, console_progress, silent
 from unbend.samples import ViewSampler, check_samples, prepare
@@ -250,8 +251,11 @@ class MLC(FittedModel):
         """
         if checkpoints is not None and not isinstance(checkpoints, Checkpoints):
             checkpoints = Checkpoints(checkpoints)
-        with unchanged_on_error(self):
-            return self._fit(X, checkpoints, progress)
+        try:
+            with unchanged_on_error(self):
+                return self._fit(X, checkpoints, progress)
+        finally:
+            release_freed()  # a service that fits again and again stays as small as it can be
 
     def _fit(
         self, X: Any, checkpoints: Checkpoints | None = None, listener: Progress | None = None
