@@ -308,6 +308,19 @@ def test_names_of_samples_are_text(visit, serve, run):
     assert page.inner_text("#title") == "digits <b>&</b>"
 
 
+def test_a_field_of_a_closed_dialog_takes_no_keys(visit, serve, run):
+    page = visit(serve(run)[0])
+    page.keyboard.press("s")
+    page.wait_for_selector(".part")
+    # In one task, so that the browser cannot move the focus in between.
+    page.evaluate("""() => {
+        const field = document.activeElement;
+        document.getElementById("dialog").close();
+        field.dispatchEvent(new KeyboardEvent("keydown", { key: "3", bubbles: true }));
+    }""")
+    page.wait_for_selector(".verdicts")
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_accessible(visit, serve, run, scheme):
     page = visit(serve(run)[0], scheme=scheme)

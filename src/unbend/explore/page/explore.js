@@ -335,7 +335,8 @@ class App {
     this.atlas.onselect = (rows, add) => { this.choose(rows, add); if (rows.length) this.showRows(this.rows(), "Selection"); };
     const keys = { j: () => this.step(1), k: () => this.step(-1), r: commands.rename, m: commands.merge, s: commands.split, c: commands.compare, d: commands.duplicates, a: commands.all, v: commands.move, n: commands.fresh, x: commands.noise, u: commands.undo, e: commands.keep, p: commands.pan, l: commands.lasso, b: commands.brush, g: () => { this.view("panel"); $("gallery").focus(); }, 0: commands.home, "+": commands["zoom-in"], "-": commands["zoom-out"], 1: () => this.side.show("clusters"), 2: () => this.side.show("tree"), 3: () => this.side.show("review"), "/": () => $("search").focus(), "?": commands.help };
     document.addEventListener("keydown", (e) => {
-      const writing = e.target.matches("input:not([type=checkbox]), select, textarea");
+      // A field of a dialog that was just closed keeps the focus until the next frame; it takes no keys.
+      const writing = e.target.matches("input:not([type=checkbox]), select, textarea") && e.target.getClientRects().length > 0;
       const control = e.ctrlKey || e.metaKey;
       if (control && e.key.toLowerCase() === "z" && !writing) { e.preventDefault(); (e.shiftKey ? commands.redo : commands.undo)(); return; }
       if (control && e.key.toLowerCase() === "y" && !writing) { e.preventDefault(); commands.redo(); return; }

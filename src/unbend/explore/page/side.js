@@ -107,7 +107,8 @@ export class Side {
     const progress = make("p", { class: "small", text: `Least certain first. ${count(done)} of ${count(app.about.n)} looked at.` });
     if (!queue.length) { $("review").replaceChildren(progress, make("p", { text: "Nothing is left to review." })); return; }
     const row = queue[0];
-    const [s, near] = await Promise.all([sample(row), get(`nearest?row=${row}`)]);
+    let s, near;
+    try { [s, near] = await Promise.all([sample(row), get(`nearest?row=${row}`)]); } catch (error) { $("review").textContent = error.message; return; }
     const face = app.about.kind === "pictures" ? make("span", { class: "t large", role: "img", "aria-label": s.name }) : make("p", { class: "fulltext", text: s.text ?? s.name });
     if (app.about.kind === "pictures") picture(face, row, 320);
     const here = app.labels[row];
