@@ -114,8 +114,8 @@ def test_the_score_is_the_share_of_the_rate_that_labels_explain():
     codes, y = states()
     model = choose_labelling(codes, 4).model
     Z, labels = codes[0].Z.double(), torch.from_numpy(y)
-    whole = coding_rate(Z, 0.3)
-    parts = sum((labels == q).double().mean() * coding_rate(Z[labels == q], 0.3) for q in range(4))
+    whole = coding_rate(Z, 1.0)
+    parts = sum((labels == q).double().mean() * coding_rate(Z[labels == q], 1.0) for q in range(4))
     expected = float((whole - parts) / whole)
     assert model.candidates[0]["score"] == pytest.approx(expected, abs=1e-4)
 

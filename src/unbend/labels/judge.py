@@ -18,7 +18,7 @@ Three shares between 0 and 1 say how well a labelling fits, each seen from anoth
 The score is their geometric mean with weights 2 : 1 : 1. Each share alone fails on some data: the
 samples where groups are curved around one centre, the features where stage 1 was fitted to wrong
 neighbours, the graph where a small piece can be cut off cheaply. For images, whose pixels say
-little about likeness, the features judge alone.
+little about likeness, the features judge alone, with a larger ε².
 """
 
 from __future__ import annotations
@@ -41,6 +41,9 @@ __all__ = ["Judge"]
 # ε² of the rates. Larger than in training: with few samples a cluster, a small ε² rewards
 # labellings that cut the features into pieces of equal size.
 _EPS_SQ = 0.3
+# Where the features judge alone, a small ε² also prefers to split a class into its styles and to
+# merge two others.
+_EPS_SQ_ALONE = 1.0
 _WEIGHTS = {"samples": 2, "features": 1, "graph": 1}
 _ROWS = 10_000  # a random sample that measures the rates
 _LEAST = 1e-6  # a share, so that its logarithm exists
@@ -100,10 +103,11 @@ class Judge:
         if self._links is not None and len(labels) == self.n:
             found["graph"] = self._kept_links(labels.numpy(), k)
         some = labels[self.rows] if len(labels) == self.n else labels
-        found["features"] = _explained(self._Z, some, k)
+        alone = _EPS_SQ_ALONE if self.only_features else _EPS_SQ
+        found["features"] = _explained(self._Z, some, k, alone)
         if self._X is not None:
-            affine = _explained(self._X, some, k, centred=True)
-            found["samples"] = (_explained(self._X, some, k) + affine) / 2
+            affine = _explained(self._X, some, k, _EPS_SQ, centred=True)
+            found["samples"] = (_explained(self._X, some, k, _EPS_SQ) + affine) / 2
         return found
 
     def score(self, labels: Tensor, k: int) -> float:
@@ -122,15 +126,15 @@ class Judge:
         return float((inside[whole > 0] / whole[whole > 0]).mean())
 
 
-def _explained(X: Tensor, labels: Tensor, k: int, *, centred: bool = False) -> float:
+def _explained(X: Tensor, labels: Tensor, k: int, eps_sq: float, *, centred: bool = False) -> float:
     """The share of R(X) that the labels explain, ΔR / R; ``centred`` moves each cluster to 0."""
-    whole = float(coding_rate(X, _EPS_SQ))
+    whole = float(coding_rate(X, eps_sq))
     if whole <= 0:
         return 0.0
     if centred:
         sums = torch.zeros(k, X.shape[1]).index_add_(0, labels, X)
         X = X - (sums / torch.bincount(labels, minlength=k).clamp_min(1)[:, None])[labels]
-    rates, counts = cluster_rates(X, labels, k, _EPS_SQ)
+    rates, counts = cluster_rates(X, labels, k, eps_sq)
     return 1 - float((counts / len(X) * rates).sum()) / whole
 
 
