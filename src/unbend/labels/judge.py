@@ -103,8 +103,8 @@ class Judge:
         if self._links is not None and len(labels) == self.n:
             found["graph"] = self._kept_links(labels.numpy(), k)
         some = labels[self.rows] if len(labels) == self.n else labels
-        alone = _EPS_SQ_ALONE if self.only_features else _EPS_SQ
-        found["features"] = _explained(self._Z, some, k, alone)
+        eps_sq = _EPS_SQ_ALONE if self.only_features else _EPS_SQ
+        found["features"] = _explained(self._Z, some, k, eps_sq)
         if self._X is not None:
             affine = _explained(self._X, some, k, _EPS_SQ, centred=True)
             found["samples"] = (_explained(self._X, some, k, _EPS_SQ) + affine) / 2
