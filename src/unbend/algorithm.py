@@ -65,7 +65,6 @@ __all__ = [
 ]
 
 STAGE_2 = "stage 2"
-_GRAPH_UP_TO = 20_000  # samples whose graph of neighbours is clustered too
 _KEPT = 2**27  # numbers of Z and C of all states that are kept in memory, a gigabyte
 _TYPICAL_ETA = 0.175  # the paper's, for one cluster, which says nothing about η
 _COUNTED_ROWS = 3000  # a sample that decides the number of clusters
@@ -217,13 +216,12 @@ def _label(run: Run, k: int, ends: list[Network], etas: Etas, history: History) 
     eps_sq, method = config.stage2.eps_sq, config.labels.method
     if config.labels.join == "auto":
         vectors = run.samples if run.samples.ndim == 2 else None
-        graph = None if vectors is None or len(vectors) > _GRAPH_UP_TO else run.views.graph
         labels, chosen = choose_labelling(
             states,
             k,
             samples=vectors,
             metric=config.views.metric,
-            neighbors=graph,
+            neighbors=None if vectors is None else run.views.graph,
             eps_sq=eps_sq,
             method=method,
             seed=run.seed,

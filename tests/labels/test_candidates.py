@@ -174,6 +174,21 @@ def test_spectral_clustering_of_the_neighbours_is_a_candidate():
     assert len(without) == len(rows) - 1
 
 
+def test_without_samples_the_graph_of_the_features_is_a_candidate():
+    """Two arcs of one circle, each too long for k-means: the graph of the features finds them."""
+    spread = torch.linspace(0, 0.8 * torch.pi, 200)
+    angle = torch.cat([spread, spread + torch.pi])
+    circle = torch.stack([angle.cos(), angle.sin()], dim=1)
+    bend = torch.stack([(3 * angle).cos(), (3 * angle).sin()], dim=1)
+    Z = torch.nn.functional.normalize(torch.cat([circle, bend], dim=1), dim=1)
+    found = choose_labelling([Codes("stage 1", Z, Z, 0.05), Codes("stage 2", Z, Z, 0.05)], 2)
+    names = {row["labelling"] for row in found.model.candidates}
+    assert "stage 1: spectral clustering of the 5 nearest features" in names
+    assert adjusted_rand_score(np.arange(400) // 200, found.model.labels) == 1.0
+    with_samples = choose_labelling([Codes("stage 1", Z, Z, 0.05)], 2, samples=Z)
+    assert not any("features" in row["labelling"] for row in with_samples.model.candidates)
+
+
 def test_a_graph_with_too_many_components_gives_no_candidate():
     codes, _ = states(n=400, k=4)
     neighbors = torch.arange(400).reshape(-1, 2).flip(1).reshape(-1, 1)  # 200 pairs

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, Protocol
 
@@ -25,6 +25,7 @@ from unbend.labels.label import Assigned, Cut, classify, finish, join_blocks
 from unbend.labels.model import LabelModel
 from unbend.labels.trees import MOST_IN_TREES, choose_tree
 from unbend.progress import Progress, silent
+from unbend.samples import nearest_neighbors
 from unbend.samples.graph import graph_embedding
 
 __all__ = ["Codes", "Labelled", "States", "choose_labelling"]
@@ -35,6 +36,10 @@ _LEAD = 1.005
 _TINY = 0.02  # of the mean size: a smaller cluster is a splinter
 _STARTS = 12  # of k-means
 _MANY = 50  # clusters above which blocks are not counted and joined: it takes twice k eigenvectors
+_GRAPH_UP_TO = 20_000  # samples whose graph of neighbours is clustered too
+# Links of a sample in the graph of the features: five find small or thin clusters, ten hold a
+# cluster together that five would cut into pieces.
+_LINKS = (5, 10)
 
 
 @dataclass(frozen=True)
@@ -98,7 +103,7 @@ def choose_labelling(
         The metric of their neighbours.
     neighbors : Tensor of shape (n, m), optional
         Neighbours of each sample, for the judge and for a labelling by spectral clustering of their
-        graph.
+        graph; not used above 20,000 samples.
     eps_sq : float
         ε² of the coding length by which surplus blocks are joined.
     method : {"auto", "dense", "blocks", "landmarks"}
@@ -107,19 +112,23 @@ def choose_labelling(
     Notes
     -----
     The ways are line 10 as printed, line 10 with surplus blocks joined by coding length (after
-    stage 2, up to 50 clusters), k-means of the codes, and spectral clustering of the neighbours
-    (after stage 1, whose codes then carry these labels to new samples). A labelling with a
+    stage 2, up to 50 clusters), k-means of the codes, and spectral clustering of a graph: of the
+    given neighbours, or without ``samples`` of the 5 and of the 10 nearest features (after stage 1,
+    whose codes then carry these labels to new samples). A labelling with a
     splinter, a cluster of one sample or of less than 2 % of the mean size, is kept only when all
     have one, and then a warning says so.
     """
+    n = len(codes[0].Z)
+    neighbors = neighbors if n <= _GRAPH_UP_TO else None
     judge = Judge(codes[0].Z, samples, metric, neighbors)
-    n, path = judge.n, choose_method(method, judge.n, k)
+    path = choose_method(method, n, k)
     settings = Settings(0.0, eps_sq, False, 1e-4, seed, None, progress)  # with the η of each state
+    graphs = _graphs(codes[0].Z, samples, neighbors)
     found = [
         candidate
         for source in range(len(codes))
         for candidate in _candidates(
-            codes, source, judge, neighbors if source == 0 else None, k, path, settings
+            codes, source, judge, graphs if source == 0 else {}, k, path, settings
         )
     ]
     least = max(2, math.ceil(_TINY * n / k))
@@ -151,7 +160,7 @@ def _candidates(
     codes: States,
     source: int,
     judge: Judge,
-    neighbors: Tensor | None,
+    graphs: Mapping[str, Tensor],
     k: int,
     path: str,
     settings: Settings,
@@ -168,15 +177,26 @@ def _candidates(
     by_means = _kmeans(state.C, judge, embedding, k, settings.seed)
     if by_means is not None:
         cuts["k-means of the codes"] = by_means
-    by_graph = None if neighbors is None else _graph_cut(neighbors, embedding, k)
-    if by_graph is not None:
-        cuts["spectral clustering of the neighbours"] = by_graph
+    for name, neighbors in graphs.items():
+        by_graph = _graph_cut(neighbors, embedding, k)
+        if by_graph is not None:
+            cuts[f"spectral clustering of {name}"] = by_graph
     for way, cut in cuts.items():
         assigned = classify(cut.representatives, state.C, settings.progress)
         sizes = torch.bincount(assigned.labels, minlength=k)
         score = judge.score(assigned.labels, k)
         score = score / _LEAD if source == 0 and judge.only_features else score
         yield _Candidate(f"{state.name}: {way}", source, cut, assigned, score, int(sizes.min()))
+
+
+def _graphs(Z: Tensor, samples: Tensor | None, neighbors: Tensor | None) -> dict[str, Tensor]:
+    """Graphs to cut: the given neighbours; without samples, the nearest features of stage 1."""
+    if neighbors is not None:
+        return {"the neighbours": neighbors}
+    if samples is not None or not max(_LINKS) < len(Z) <= _GRAPH_UP_TO:
+        return {}
+    nearest = nearest_neighbors(Z, max(_LINKS))
+    return {f"the {m} nearest features": nearest[:, :m] for m in _LINKS}
 
 
 def _kmeans(C: Tensor, judge: Judge, embedding: Embedding, k: int, seed: int) -> Cut | None:
