@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -18,6 +18,7 @@ from unbend.networks import Network, build_network
 from unbend.progress import Callback, Progress, silent
 from unbend.samples import (
     NeighborChoice,
+    Scaling,
     ViewSampler,
     choose_metric,
     principal_basis,
@@ -28,9 +29,53 @@ from unbend.training import Checkpoints, Record, Tools, agree, synchronize
 if TYPE_CHECKING:
     from lightning_fabric import Fabric
 
-__all__ = ["Run", "begin"]
+__all__ = ["Run", "Seen", "begin", "look_at"]
 
 _STAGE1 = ("views", "network", "pretrain")
+_FEWEST = 4  # samples whose neighbours can be judged
+# Of the cut that the best plain metric leaves: with less, images become vectors. Stricter than the
+# lead that ridge neighbours need among vectors, because images that are not aligned lose by it.
+_RIDGE_LEAVES = 0.85
+_OF_IMAGES = ("views.", "network.backbone", "pretrain.method")  # settings that keep images images
+
+
+class Seen(NamedTuple):
+    """Samples as the network will see them, and the choice of neighbours if it was made."""
+
+    samples: Tensor
+    scaling: Scaling
+    neighbors: NeighborChoice | None = None
+
+
+def look_at(
+    samples: Tensor,
+    scaling: Scaling,
+    n_clusters: int | str,
+    *,
+    preset: str = "auto",
+    asked: Collection[str] = (),
+    progress: Progress = silent,
+) -> Seen:
+    """Decide whether the network sees images or vectors of their pixels.
+
+    Where ridge neighbours separate the groups clearly better than any others, images of a group lie
+    near a linear subspace of pixels, as aligned faces under changing light do. Augmentation moves
+    pixels and would destroy that, so such images become vectors. The preset "vectors" always makes
+    vectors of them. If one of the settings ``asked`` for concerns views, backbone or method of
+    stage 1, images stay images.
+    """
+    if not scaling.is_image or preset not in ("auto", "vectors"):
+        return Seen(samples, scaling)
+    if any(name.startswith(_OF_IMAGES) for name in asked):
+        return Seen(samples, scaling)
+    if preset == "vectors":
+        return Seen(*scaling.as_vectors(samples))
+    if len(samples) < _FEWEST:
+        return Seen(samples, scaling)
+    choice = choose_metric(samples, n_clusters, progress=progress)
+    if choice.ridge_leaves <= _RIDGE_LEAVES:
+        return Seen(*scaling.as_vectors(samples), choice)
+    return Seen(samples, scaling, choice)
 
 
 @dataclass(frozen=True)
@@ -76,6 +121,7 @@ def begin(
     start: Network | None = None,
     generator: torch.Generator | None = None,
     stage1_only: bool = False,
+    neighbors: NeighborChoice | None = None,
 ) -> Run:
     """Build and normalise the network, place it on the device, make the views.
 
@@ -108,13 +154,15 @@ def begin(
         The generator that trained ``start``; the result then equals that of an unsplit run.
     stage1_only : bool
         Whether checkpoints ignore the settings of later stages.
+    neighbors : NeighborChoice, optional
+        The choice of :func:`look_at`, for a metric that the config leaves open.
     """
     if start is not None and checkpoints is not None:
         raise ValueError("a run takes `checkpoints` or `start`, not both; omit one of them")
     seed = int(agree(seed)[0]) if seed < 2**53 else seed
     generator = generator or torch.Generator().manual_seed(seed)
     samples = samples.to(fabric.device)
-    choice = _choose_neighbors(samples, config, n_clusters, progress)
+    choice = _choose_neighbors(samples, config, n_clusters, neighbors, progress)
     config = config.override({"views.metric": choice.metric})
     network = copy.deepcopy(start)
     if network is None:
@@ -171,11 +219,15 @@ def _choose_basis(
 
 
 def _choose_neighbors(
-    samples: Tensor, config: Config, n_clusters: int | str, progress: Progress
+    samples: Tensor,
+    config: Config,
+    n_clusters: int | str,
+    found: NeighborChoice | None,
+    progress: Progress,
 ) -> NeighborChoice:
     """The configured metric, or one chosen from the data; it does not depend on the seed."""
     if config.views.metric != "auto":
         return NeighborChoice(config.views.metric, {})
-    if config.views.n_neighbors == 0 or len(samples) < 4:
+    if config.views.n_neighbors == 0 or len(samples) < _FEWEST:
         return NeighborChoice("euclidean", {})
-    return choose_metric(samples, n_clusters, progress=progress)
+    return found or choose_metric(samples, n_clusters, progress=progress)

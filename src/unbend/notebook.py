@@ -60,9 +60,16 @@ def count(n: int, what: str) -> str:
 
 
 def why(
-    asked: str, preset: str, encoder: str | None, texts: bool = False, because: str = ""
+    asked: str,
+    preset: str,
+    encoder: str | None,
+    texts: bool = False,
+    because: str = "",
+    pixels: bool = False,
 ) -> str:
     """Preset and encoder of a model, and why they were chosen; ``because`` is for the encoder.
+
+    ``pixels`` are images that were taken as vectors of their pixels.
 
     >>> why("auto", "vectors", None)
     'preset vectors (made for vectors of any kind), no encoder'
@@ -73,6 +80,8 @@ def why(
     if asked == "auto":
         kind = "embeddings" if encoder is not None else "vectors of any kind"
         reason = f"made for {kind if preset == 'vectors' else 'small images'}"
+        if pixels:
+            reason = "pixels as vectors, because linear neighbours separate these images best"
     chosen, detail = f"preset {preset} ({reason})", f" ({because})" if because else ""
     if encoder is None:
         return f"{chosen}, no encoder{detail}"

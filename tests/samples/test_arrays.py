@@ -186,3 +186,26 @@ def test_uint8_models_refuse_float_images():
     _, scaling = prepare(np.ones((2, 8, 8), np.uint8))
     with pytest.raises(ValueError, match=r"dtype float64, but the model was fitted on uint8; pass"):
         scaling.apply(np.ones((2, 8, 8)))
+
+
+def test_images_as_vectors_keep_their_shape_for_new_samples():
+    images = np.random.default_rng(0).integers(0, 256, (50, 3, 5, 4), dtype=np.uint8)
+    scaled, scaling = prepare(images)
+    vectors, as_vectors = scaling.as_vectors(scaled)
+    assert (scaling.network_shape, as_vectors.network_shape) == ((3, 5, 4), (60,))
+    assert as_vectors.shape == (3, 5, 4)
+    assert as_vectors.is_image
+    alone = prepare(images.reshape(50, -1).astype(np.float64))[0]  # the same numbers as a table
+    centred = vectors - vectors.mean(0)
+    torch.testing.assert_close(centred, alone - alone.mean(0), atol=1e-5, rtol=1e-5)
+    torch.testing.assert_close(as_vectors.apply(images[:7]), vectors[:7])
+    again = type(scaling).from_dict(as_vectors.to_dict())
+    assert again == as_vectors
+    with pytest.raises(ValueError, match=r"\(3, 4, 5\), but the model was fitted on \(3, 5, 4\)"):
+        again.apply(images.transpose(0, 1, 3, 2))
+
+
+def test_constant_images_as_vectors_stay_finite():
+    scaled, scaling = prepare(np.full((3, 4, 4), 7, np.uint8))
+    vectors, _ = scaling.as_vectors(scaled)
+    assert torch.isfinite(vectors).all()

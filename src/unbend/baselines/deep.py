@@ -13,13 +13,13 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.utils.validation import check_is_fitted
 from torch import nn
 
-from unbend.begin import Run, begin
+from unbend.begin import Run, Seen, begin, look_at
 from unbend.config import PARAMETERS, Config, resolve
 from unbend.devices import make_fabric
 from unbend.networks import Network
 from unbend.networks.network import Output
 from unbend.parameters import check_parameters, seed_of, settings_of, unchanged_on_error
-from unbend.progress import console_progress, silent
+from unbend.progress import Progress, console_progress, silent
 from unbend.rules import Rule
 from unbend.samples import Scaling, check_samples, prepare
 from unbend.training import History
@@ -86,9 +86,9 @@ class DeepPeer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
         if k > n:
             owner = type(self).__name__
             raise ValueError(f"n_clusters={k} of {owner} must be at most n_samples={n}")
-        samples, self._scaling = prepare(array)
-        self.config_ = self._resolve(self._scaling.shape, n)
         with console_progress() if self.verbose else nullcontext(silent) as progress:
+            samples, self._scaling, neighbors = self._look_at(array, network, progress)
+            self.config_ = self._resolve(self._scaling.network_shape, n)
             run = begin(
                 samples,
                 self.config_,
@@ -98,6 +98,7 @@ class DeepPeer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
                 progress=progress,
                 backbone=self.backbone if isinstance(self.backbone, nn.Module) else None,
                 start=network,
+                neighbors=neighbors,
             )
             self.config_ = run.config
             self._run(run, y)
@@ -108,6 +109,15 @@ class DeepPeer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
     def _run(self, run: Run, y: Any) -> None:
         """Train ``run.network``; set ``history_``, ``labels_`` and related attributes."""
         raise NotImplementedError
+
+    def _look_at(self, array: NDArray[Any], network: Network | None, progress: Progress) -> Seen:
+        """The scaled samples; as for MLC, images may become vectors of their pixels."""
+        samples, scaling = prepare(array)
+        if network is not None and network.shape == scaling.shape:  # it was trained on images
+            return Seen(samples, scaling)
+        asked = {*settings_of(self, self.table), *self.adapted, *(self.settings or {})}
+        k = getattr(self, "n_clusters", 1)
+        return look_at(samples, scaling, k, preset=self.preset, asked=asked, progress=progress)
 
     def _resolve(self, shape: tuple[int, ...], n: int) -> Config:
         return resolve(

@@ -34,9 +34,10 @@ class Pipeline(nn.Module):
     def __init__(self, model: MLC, encoder: Encoder | None, size: tuple[int, int] | None) -> None:
         super().__init__()
         self.embed = None if encoder is None else _Embedding(encoder, size)
-        self.offset, self.scale = model._scaling.offset, model._scaling.scale
+        scaling = model._scaling
+        self.offset, self.scale, self.spread = scaling.offset, scaling.scale, scaling.spread
         network = copy.deepcopy(model._network).cpu().eval()
-        self.is_image = model._scaling.is_image
+        self.is_image = len(scaling.network_shape) == 3
         # As in `Network.encode`: vectors in float64, images in the network's own precision.
         self.network = network if self.is_image else network.double()
         self.labels = _Labels(model)
@@ -49,6 +50,7 @@ class Pipeline(nn.Module):
             x = self.embed(x)
         x = x if x.is_floating_point() else x.float()
         x = ((x - self.offset) / self.scale).float()
+        x = x.flatten(1) / self.spread if self.spread else x
         _, C = self.network(x if self.is_image else x.double())
         probabilities = self.labels(C)
         label = probabilities.argmax(1)
@@ -100,7 +102,8 @@ class _Labels(nn.Module):
         super().__init__()
         labels = model._label_model
         own = labels.representatives
-        dtype = model._network.mean.dtype if model._scaling.is_image else torch.float64
+        is_image = len(model._scaling.network_shape) == 3
+        dtype = model._network.mean.dtype if is_image else torch.float64
         members = torch.nn.functional.one_hot(own.labels.cpu(), own.n_clusters)
         self.eta, self.absolute, self.temperature = own.eta, own.absolute, labels.temperature
         self.register_buffer("codes", own.codes.cpu().to(dtype))

@@ -168,7 +168,7 @@ def _restore_network(
 ) -> Network:
     # Sizes from an untrusted file must not allocate memory; the caller's module is used as it is.
     with torch.device("meta") if backbone is None else nullcontext():
-        network = build_network(scaling.shape, config.network, 0, backbone)
+        network = build_network(scaling.network_shape, config.network, 0, backbone)
     network = network.to(weights["mean"].dtype)
     network.mean, network.std = weights["mean"], weights["std"]
     network.load_state_dict(weights, assign=True)

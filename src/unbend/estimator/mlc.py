@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from unbend.algorithm import Objective, mlc_objective, solve
-from unbend.begin import Run, begin
+from unbend.begin import Run, Seen, begin, look_at
 from unbend.config import Config, costs, plan, resolve
 from unbend.devices import make_fabric
 from unbend.encoding import EncodedImages
@@ -47,7 +47,8 @@ class MLC(FittedModel):
         Number of clusters, or let the spectrum of the learned membership decide.
     preset : {"auto", "images", "vectors", "paper"}, default="auto"
         The source of all settings that are not given here. ``"auto"`` takes ``"images"`` or
-        ``"vectors"``, depending on the shape of X; embeddings of an encoder are vectors.
+        ``"vectors"``, depending on the shape of X; embeddings of an encoder are vectors, and so
+        are the pixels of images that lie near linear subspaces, such as aligned faces.
         ``"paper"`` has the paper's settings, made for a GPU.
     dim : int, optional
         d, the dimension of the features.
@@ -266,13 +267,12 @@ class MLC(FittedModel):
             X, encoded = self._encode_new(X, progress)
             array = check_samples(self, X)
             self._check_counts(len(array))
-            samples, self._scaling = prepare(array)
-            self.config_ = self._resolve(self._scaling.shape, len(array))
-            planned = plan(
-                self.config_, self._scaling.shape, len(array), self.n_clusters, self.budget
-            )
+            samples, self._scaling, neighbors = self._look_at(array, progress)
+            shape = self._scaling.network_shape
+            self.config_ = self._resolve(shape, len(array))
+            planned = plan(self.config_, shape, len(array), self.n_clusters, self.budget)
             progress(Tick("plan", 1, 1, text=planned.sentence()))
-            few = costs(self.config_, self._scaling.shape, len(array)).threads
+            few = costs(self.config_, shape, len(array)).threads
             with use_threads(few if len(array) <= _FEW_SAMPLES else 0):
                 run = begin(
                     samples,
@@ -285,6 +285,7 @@ class MLC(FittedModel):
                     callbacks=self.callbacks or (),
                     make_views=self._make_views(encoded),
                     backbone=self.backbone if isinstance(self.backbone, nn.Module) else None,
+                    neighbors=neighbors,
                 )
                 self._show_first(run, progress)
                 solution = solve(run, self.n_clusters, objective=self.objective or mlc_objective)
@@ -324,6 +325,16 @@ class MLC(FittedModel):
         elif not isinstance(X, EncodedImages) and hasattr(X, "__len__"):
             self._check_counts(len(X))
             self._resolve((1,), len(X))  # its width is not known yet
+
+    def _look_at(self, array: NDArray[Any], progress: Progress) -> Seen:
+        """The scaled samples of fit; images may become vectors of their pixels."""
+        samples, scaling = prepare(array)
+        asked = {*settings_of(self), *(self.settings or {})}
+        if callable(self.views):
+            asked.add("views.source")
+        return look_at(
+            samples, scaling, self.n_clusters, preset=self.preset, asked=asked, progress=progress
+        )
 
     def _show_first(self, run: Run, progress: Progress) -> None:
         """Report a provisional result to the progress listener."""

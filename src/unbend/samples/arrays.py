@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import warnings
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -39,23 +40,41 @@ class Scaling:
     Parameters
     ----------
     shape : tuple
-        Shape of one sample as the network sees it: ``(p,)`` or ``(c, h, w)``.
+        Shape of one sample: ``(p,)`` or ``(c, h, w)``.
     offset, scale : float
         Samples become ``(x - offset) / scale``. One pair of numbers per data set keeps the
         proportions of distances; the network itself centres the columns of vectors.
     dtype : str
         Type of number seen in fit: ``"uint8"`` images are divided by 255, others by their range.
+    spread : float
+        Typical deviation of a pixel, where the network sees images as vectors of their pixels; 0
+        where it sees images.
     """
 
     shape: tuple[int, ...]
     offset: float
     scale: float
     dtype: str
+    spread: float = 0.0
 
     @property
     def is_image(self) -> bool:
         """Whether samples are images (c, h, w)."""
         return len(self.shape) == 3
+
+    @property
+    def network_shape(self) -> tuple[int, ...]:
+        """Shape of one sample as the network sees it."""
+        return (math.prod(self.shape),) if self.spread else self.shape
+
+    def as_vectors(self, images: Tensor) -> tuple[Tensor, Scaling]:
+        """The images that :meth:`apply` returned as vectors of pixels, and the scaling of those.
+
+        The vectors have the typical length that vectors of any kind have.
+        """
+        spread = float(images.double().var(0, correction=0).mean().sqrt())
+        scaling = replace(self, spread=spread if spread > 1e-6 else 1.0)
+        return images.flatten(1) / scaling.spread, scaling
 
     def apply(self, X: NDArray[Any]) -> Tensor:
         """Scale samples of the same kind as those seen in fit."""
@@ -82,7 +101,7 @@ class Scaling:
                 UnbendWarning,
                 stacklevel=2,
             )
-        return values
+        return values.flatten(1) / self.spread if self.spread else values
 
     def to_dict(self) -> dict[str, Any]:
         """Plain dict, ready for JSON."""
@@ -92,9 +111,10 @@ class Scaling:
     def from_dict(cls, tree: dict[str, Any]) -> Scaling:
         """Inverse of :meth:`to_dict`."""
         shape, scale = tuple(int(side) for side in tree["shape"]), float(tree["scale"])
-        if min(shape) < 1 or not 0 < scale < float("inf"):
+        spread = float(tree["spread"])
+        if min(shape) < 1 or not 0 < scale < float("inf") or not 0 <= spread < float("inf"):
             raise ValueError(f"a scaling cannot be {tree!r}")
-        return cls(shape, float(tree["offset"]), scale, str(tree["dtype"]))
+        return cls(shape, float(tree["offset"]), scale, str(tree["dtype"]), spread)
 
 
 def prepare(X: NDArray[Any]) -> tuple[Tensor, Scaling]:

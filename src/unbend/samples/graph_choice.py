@@ -48,6 +48,11 @@ class NeighborChoice:
     metric: str
     scores: Mapping[str, float]
 
+    @property
+    def ridge_leaves(self) -> float:
+        """What the best ridge neighbours leave to cut, as a share of what the best others leave."""
+        return _ridge_leaves(self.scores)
+
     def reason(self) -> str:
         """One sentence that explains the choice to the user."""
         others = sorted(((s, m) for m, s in self.scores.items() if m != self.metric), reverse=True)
@@ -118,10 +123,17 @@ def choose_metric(
 
 def _best(scores: Mapping[str, float]) -> str:
     """The metric with the largest score; differences below the eigenvalues' tolerance are ties."""
-    plain = {metric: score for metric, score in scores.items() if not metric.startswith(RIDGE)}
-    if plain and 1 - max(scores.values()) > _RIDGE_LEAVES * (1 - max(plain.values())):
-        scores = plain
+    if _ridge_leaves(scores) > _RIDGE_LEAVES:
+        scores = {m: score for m, score in scores.items() if not m.startswith(RIDGE)}
     return next(m for m, score in scores.items() if score > max(scores.values()) - 1e-4)
+
+
+def _ridge_leaves(scores: Mapping[str, float]) -> float:
+    ridge = [1 - score for metric, score in scores.items() if metric.startswith(RIDGE)]
+    plain = [1 - score for metric, score in scores.items() if not metric.startswith(RIDGE)]
+    if not ridge or not plain:
+        return 1.0 if plain else 0.0
+    return min(ridge) / max(min(plain), 1e-9)
 
 
 def _one_column_dominates(X: Tensor) -> bool:

@@ -6,6 +6,7 @@ already embedded, so that every method gets the same vectors.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
@@ -57,6 +58,14 @@ def _vectors(load: Callable[[], Labelled]) -> Labelled:
     """Images as rows of numbers in [0, 1]."""
     X, y = load()
     return X.reshape(len(X), -1).astype(np.float32) / 255, y
+
+
+def _as_images(load: Callable[[], Labelled]) -> Labelled:
+    """Rows of square gray images, in whole numbers from 0 to 255."""
+    X, y = load()
+    side = math.isqrt(X.shape[1])
+    X = 255 * (X - X.min()) / (X.max() - X.min())
+    return X.round().astype(np.uint8).reshape(len(X), side, side), y
 
 
 def _pairs() -> Labelled:
@@ -137,6 +146,9 @@ DEVELOPMENT: dict[str, Callable[[], Labelled]] = {
     "surfaces-8": synthetic.surfaces,
     "turned-objects": synthetic.turned_objects,
     "few-of-many": synthetic.few_of_many,
+    "faces-under-light-images": partial(_as_images, synthetic.faces_under_light),
+    "turned-objects-images": partial(_as_images, synthetic.turned_objects),
+    "few-of-many-images": partial(_as_images, synthetic.few_of_many),
     "digits-imbalanced": partial(_imbalanced, _DIGITS),
     "cifar10-lite2-200-imbalanced": partial(
         _imbalanced, partial(_photographs, "train", "lite2", 0, 200)

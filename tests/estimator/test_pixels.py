@@ -1,0 +1,86 @@
+"""Images that the network sees as vectors of their pixels."""
+
+import numpy as np
+import pytest
+import torch
+from sklearn.datasets import load_digits
+from sklearn.metrics import adjusted_rand_score
+
+from unbend import MLC, load
+from unbend.baselines import CPP
+from unbend.begin import look_at
+from unbend.deploy import export_onnx
+from unbend.experiments.suite.synthetic import faces_under_light
+from unbend.samples import prepare
+
+K, SIDE = 12, 16
+
+
+@pytest.fixture(scope="module")
+def faces():
+    """Aligned surfaces under changing light, as gray images: near nine-dimensional subspaces."""
+    X, y = faces_under_light(K)
+    images = 255 * (X - X.min()) / (X.max() - X.min())
+    return images.round().astype(np.uint8).reshape(-1, SIDE, SIDE), y
+
+
+@pytest.fixture(scope="module")
+def fitted(faces):
+    return MLC(K, random_state=0).fit(faces[0])
+
+
+def test_aligned_images_become_vectors(faces, fitted):
+    X, y = faces
+    assert fitted.config_.preset == "vectors"
+    assert fitted.neighbors_.metric.startswith("ridge:")
+    assert fitted.config_.network.whiten > 0
+    assert "pixels as vectors" in fitted.describe()
+    assert adjusted_rand_score(y, fitted.labels_) > 0.75
+    as_table = MLC(K, random_state=0).fit(X.reshape(len(X), -1).astype(float))
+    assert adjusted_rand_score(as_table.labels_, fitted.labels_) > 0.9  # rounding aside, the same
+
+
+def test_new_images_are_taken_in_their_shape(faces, fitted, tmp_path):
+    X, _ = faces
+    fitted.save(tmp_path / "model")
+    again = load(tmp_path / "model")
+    for model in (fitted, again):
+        np.testing.assert_array_equal(model.predict(X), fitted.labels_)
+        assert model.predict(X[0]).tolist() == [fitted.labels_[0]]
+        np.testing.assert_allclose(model.outlier_score(X), fitted.outlier_score(X))
+    with pytest.raises(ValueError, match=r"fitted on images of shape \(1, 16, 16\); reshape X"):
+        again.predict(X.reshape(len(X), -1))
+    path = export_onnx(again, tmp_path / "model.onnx").path
+    assert path.stat().st_size > 0  # export compares the graph with the model
+
+
+def test_handwriting_stays_images():
+    X = load_digits().images
+    samples, scaling = prepare(X)
+    seen = look_at(samples, scaling, 10)
+    assert seen.samples.shape == (1797, 1, 8, 8)
+    assert seen.scaling == scaling
+    assert seen.neighbors is not None
+    assert seen.neighbors.metric == "euclidean"
+
+
+def test_the_preset_vectors_takes_pixels_and_settings_of_images_keep_images(faces):
+    samples, scaling = prepare(faces[0])
+    taken = look_at(samples, scaling, K, preset="vectors")
+    assert taken.samples.shape == (len(samples), SIDE**2)
+    assert taken.neighbors is None  # begin chooses them, as for a table
+    for asked in ("views.n_neighbors", "network.backbone", "pretrain.method"):
+        assert look_at(samples, scaling, K, asked=[asked]).samples is samples
+    assert look_at(samples, scaling, K, preset="images").samples is samples
+    vectors = torch.rand(9, 4)
+    assert look_at(vectors, prepare(vectors.numpy())[1], 2).samples is vectors
+
+
+def test_deep_peers_see_what_mlc_sees(faces):
+    X, _ = faces
+    settings = {"pretrain.max_steps": 2, "stage2.max_steps": 2}
+    peer = CPP(K, random_state=0, settings=settings).fit(X)
+    assert peer.config_.preset == "vectors"
+    assert peer.transform(X[:3]).shape == (3, peer.config_.network.dim)
+    shown = MLC(K, random_state=0, preset="images", settings=settings).fit(X)
+    assert shown.config_.network.backbone == "convnet"
