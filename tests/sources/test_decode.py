@@ -22,7 +22,7 @@ def colours(size: int = 8, seed: int = 0) -> np.ndarray:
     return np.random.default_rng(seed).integers(0, 256, (size, size, 3), np.uint8)
 
 
-@pytest.mark.parametrize("suffix", ["png", "bmp", "tif", "TIFF", "PNG"])
+@pytest.mark.parametrize("suffix", ["png", "bmp", "tif", "TIFF", "PNG", "ppm"])
 def test_lossless_rgb_of_the_right_size_is_kept_bit_by_bit(tmp_path, suffix):
     pixels = colours()
     Image.fromarray(pixels).save(tmp_path / f"a.{suffix}")
@@ -47,13 +47,14 @@ def test_file_type_is_detected_by_content(tmp_path):
     np.testing.assert_array_equal(read(tmp_path / "a.jpg", 8), colours().transpose(2, 0, 1))
 
 
-def test_gray_and_bits_get_three_equal_channels(tmp_path):
+@pytest.mark.parametrize(("gray_kind", "bits_kind"), [("png", "png"), ("pgm", "pbm")])
+def test_gray_and_bits_get_three_equal_channels(tmp_path, gray_kind, bits_kind):
     gray = colours()[..., 0]
-    Image.fromarray(gray).save(tmp_path / "gray.png")
-    Image.fromarray(gray > 127).save(tmp_path / "bits.png")
-    np.testing.assert_array_equal(read(tmp_path / "gray.png", 8), np.stack([gray] * 3))
+    Image.fromarray(gray).save(tmp_path / f"gray.{gray_kind}")
+    Image.fromarray(gray > 127).save(tmp_path / f"bits.{bits_kind}")
+    np.testing.assert_array_equal(read(tmp_path / f"gray.{gray_kind}", 8), np.stack([gray] * 3))
     expected = np.where(gray > 127, 255, 0)
-    np.testing.assert_array_equal(read(tmp_path / "bits.png", 8), np.stack([expected] * 3))
+    np.testing.assert_array_equal(read(tmp_path / f"bits.{bits_kind}", 8), np.stack([expected] * 3))
 
 
 def test_transparent_pixels_lie_on_white(tmp_path):

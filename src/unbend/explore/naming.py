@@ -28,7 +28,7 @@ _EMPTY = frozenset(
     {
         *("img", "image", "images", "dsc", "dscn", "photo", "photos", "pic", "picture", "pictures"),
         *("file", "untitled", "copy", "scan", "screenshot", "frame"),
-        *("jpg", "jpeg", "png", "gif", "webp", "tif", "tiff", "bmp"),
+        *("jpg", "jpeg", "png", "gif", "webp", "tif", "tiff", "bmp", "pgm"),
         *("train", "test", "val", "data", "dataset"),
     }
 )

@@ -36,9 +36,9 @@ __all__ = [
 DECODING = 1
 DEFAULT_SIZE = 64
 # Listed explicitly, so that a file can never start one of Pillow's rarer readers (PostScript etc.).
-FORMATS: tuple[str, ...] = ("JPEG", "PNG", "WEBP", "BMP", "DIB", "TIFF", "GIF")
+FORMATS: tuple[str, ...] = ("JPEG", "PNG", "WEBP", "BMP", "DIB", "TIFF", "GIF", "PPM")
 EXTENSIONS: tuple[str, ...] = (
-    ".jpg", ".jpeg", ".png", ".webp", ".bmp", ".tif", ".tiff", ".gif",
+    ".jpg", ".jpeg", ".png", ".webp", ".bmp", ".tif", ".tiff", ".gif", ".pgm", ".ppm", ".pbm",
 )  # fmt: skip
 if "avif" in features.modules and features.check("avif"):  # part of newer versions of Pillow
     FORMATS, EXTENSIONS = (*FORMATS, "AVIF"), (*EXTENSIONS, ".avif")

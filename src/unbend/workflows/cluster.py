@@ -132,7 +132,9 @@ def cluster(
         Columns of a table, see :func:`unbend.sources.open_source`.
     encoder : str
         A pre-trained image encoder, a checkpoint, ``"none"``, or ``"auto"``: none for gray images
-        up to 40 pixels wide, else ``"lite2"``. For texts ``"tfidf"`` or a sentence encoder.
+        up to 40 pixels wide and for gray image files whose pixels separate better, see
+        :mod:`unbend.workflows.representation`, else ``"lite2"``. For texts ``"tfidf"`` or a
+        sentence encoder.
     image_size, workers, max_broken, strict
         How files are read and what may be skipped, see :func:`unbend.sources.open_source`.
     preset, budget, seed, device, precision, settings
@@ -202,6 +204,7 @@ def cluster(
             encoder=encoder,
             image_size=image_size,
             device=device,
+            n_clusters=n_clusters,
             workers=workers,
             max_broken=max_broken,
             strict=strict,

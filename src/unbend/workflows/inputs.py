@@ -13,14 +13,18 @@ from numpy.typing import NDArray
 from unbend.encoding import EncodedImages, open_cache
 from unbend.exceptions import UnbendWarning
 from unbend.networks.encoders import Encoder, default_encoder, load_encoder
+from unbend.pixels.folders import list_images
+from unbend.pixels.looks import are_gray, gray_side
 from unbend.progress import Progress, silent
-from unbend.sources import Source, holds_texts, open_source
+from unbend.sources import NAMED_SETS, Source, holds_texts, open_source
 from unbend.texts import TextEncoder, load_text_encoder
+from unbend.workflows.representation import PIXEL_SIDE, pilot_rows, pixels_separate_better
 
 __all__ = ["Inputs", "read_inputs"]
 
 # Small gray images are learned from their pixels; photographs need a pre-trained encoder.
 _SMALL = 40
+_FEWEST = 60  # files: with fewer a comparison of neighbours says little
 
 
 @dataclass(frozen=True)
@@ -61,21 +65,25 @@ def read_inputs(
     encoder: str | Encoder = "auto",
     image_size: int | None = None,
     device: str = "auto",
+    n_clusters: int | str | None = None,
     progress: Progress = silent,
     **options: Any,
 ) -> Inputs:
     """Open a source and load its encoder.
 
     ``encoder="auto"`` uses none for vectors and for gray images up to 40 pixels wide, else lite2
-    if it is installed. Image files are decoded at the resolution of the encoder unless
-    ``image_size`` is given. ``options`` are those of :func:`unbend.sources.open_source`.
+    if it is installed. If ``n_clusters`` is given, larger gray image files are clustered by their
+    pixels too where those separate the groups better. Image files are decoded at the resolution
+    of the encoder unless ``image_size`` is given. ``options`` are those of
+    :func:`unbend.sources.open_source`.
     """
     if holds_texts(spec, options.get("text")):
         chosen = _for_texts(encoder, device)
         source = open_source(spec, progress=progress, **options)
         return Inputs(source, None, chosen, _because(encoder, source, None))
-    loaded = _load_early(spec, encoder, device)
-    source = _open(spec, image_size, loaded, progress, options)
+    small = _small_gray_side(spec) if encoder == "auto" and image_size is None else None
+    loaded = None if small else _load_early(spec, encoder, device)
+    source = _open(spec, small or image_size, loaded, progress, options)
     if encoder == "auto" and loaded is None and _wants_encoder(source):
         name = default_encoder()
         if name is None:
@@ -95,7 +103,45 @@ def read_inputs(
         raise ValueError(
             f"an encoder is for images, and {_name(spec)} holds vectors; leave --encoder out"
         )
-    return Inputs(source, loaded, None, _because(encoder, source, loaded))
+    found = Inputs(source, loaded, None, _because(encoder, source, loaded))
+    if encoder != "auto" or image_size is not None or n_clusters is None:
+        return found
+    if not _pixels_are_better(found, n_clusters, progress):
+        return found
+    source = _open(spec, PIXEL_SIDE, None, progress, {**options, "ready": None})
+    return Inputs(source, None, None, "the pixels of these gray images separate better")
+
+
+def _small_gray_side(spec: Any) -> int | None:
+    """Side of the images of a folder that are small and gray; None for any other input."""
+    folder = _folder(spec)
+    if folder is None:
+        return None
+    listing = list_images(folder)
+    return gray_side(listing.root, listing.names, _SMALL)
+
+
+def _folder(spec: Any) -> Path | None:
+    """The folder that a spec names; None for anything else, such as a named set."""
+    named = isinstance(spec, str) and spec.partition(":")[0] in NAMED_SETS
+    if named or not isinstance(spec, (str, Path)):
+        return None
+    path = Path(spec).expanduser()
+    return path if path.is_dir() else None
+
+
+def _pixels_are_better(inputs: Inputs, n_clusters: int | str, progress: Progress) -> bool:
+    """Whether gray image files should be clustered without the usual encoder."""
+    source = inputs.source
+    if inputs.encoder is None or source.paths is None or not are_gray(source.X):
+        return False
+    rows = pilot_rows(len(source.X), n_clusters)
+    if len(rows) < _FEWEST:
+        return False
+    encoded = inputs.encoded(progress, rows)
+    assert encoded is not None
+    images = np.asarray(source.X[rows])
+    return pixels_separate_better(images, encoded.embeddings, n_clusters, progress)
 
 
 def _because(encoder: str | Encoder, source: Source, loaded: Encoder | None) -> str:
@@ -130,8 +176,7 @@ def _load_early(spec: Any, encoder: str | Encoder, device: str) -> Encoder | Non
             "name the column of texts with --text"
         )
     if encoder == "auto":
-        folder = isinstance(spec, (str, Path)) and Path(spec).expanduser().is_dir()
-        name = default_encoder() if folder else None
+        name = None if _folder(spec) is None else default_encoder()
         return None if name is None else load_encoder(name, device=device)
     return None if encoder == "none" else load_encoder(encoder, device=device)
 
@@ -152,8 +197,7 @@ def _open(
 def _wants_encoder(source: Source) -> bool:
     if source.kind != "images":
         return False
-    gray = source.X.ndim == 3 or source.X.shape[1] == 1
-    return not (gray and max(source.X.shape[-2:]) <= _SMALL)
+    return not (max(source.X.shape[-2:]) <= _SMALL and are_gray(source.X))
 
 
 def _name(spec: Any) -> str:
