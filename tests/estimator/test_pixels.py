@@ -84,3 +84,20 @@ def test_deep_peers_see_what_mlc_sees(faces):
     assert peer.transform(X[:3]).shape == (3, peer.config_.network.dim)
     shown = MLC(K, random_state=0, preset="images", settings=settings).fit(X)
     assert shown.config_.network.backbone == "convnet"
+
+
+def test_an_interrupted_fit_resumes_as_vectors(faces, tmp_path):
+    X, _ = faces
+    short = {"pretrain.max_steps": 4, "stage2.max_steps": 4}
+    whole = MLC(K, random_state=0, settings=short).fit(X)
+
+    def stop(tick):
+        if (tick.stage, tick.done) == ("stage 2", 2):
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        MLC(K, random_state=0, settings=short).fit(X, checkpoints=tmp_path, progress=stop)
+    resumed = MLC(K, random_state=0, settings=short).fit(X, checkpoints=tmp_path)
+    assert resumed.config_.preset == "vectors"
+    assert resumed.history_ == whole.history_
+    np.testing.assert_array_equal(resumed.labels_, whole.labels_)

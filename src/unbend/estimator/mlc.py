@@ -332,9 +332,15 @@ class MLC(FittedModel):
         asked = {*settings_of(self), *(self.settings or {})}
         if callable(self.views):
             asked.add("views.source")
-        return look_at(
-            samples, scaling, self.n_clusters, preset=self.preset, asked=asked, progress=progress
-        )
+        with use_threads(1 if len(array) <= _FEW_SAMPLES else 0):
+            return look_at(
+                samples,
+                scaling,
+                self.n_clusters,
+                preset=self.preset,
+                asked=asked,
+                progress=progress,
+            )
 
     def _show_first(self, run: Run, progress: Progress) -> None:
         """Report a provisional result to the progress listener."""

@@ -227,6 +227,8 @@ def _facts(summary: dict[str, Any]) -> list[str]:
     ]
     if about.get("encoder"):
         found.append(f"encoder {about['encoder']}")
+    elif about.get("kind") == "images":
+        found.append("by their pixels, without an encoder")
     if about.get("n_noise"):
         found.append(f"{about['n_noise']:,} outliers labelled -1, left out below")
     if about.get("n_trained") is not None and about["n_trained"] < summary["n"]:
