@@ -21,6 +21,7 @@ from unbend.samples import (
     Scaling,
     ViewSampler,
     choose_metric,
+    pixel_side,
     principal_basis,
     whitening_basis,
 )
@@ -56,26 +57,30 @@ def look_at(
     asked: Collection[str] = (),
     progress: Progress = silent,
 ) -> Seen:
-    """Decide whether the network sees images or vectors of their pixels.
+    """Decide whether the network sees images, or vectors of their pixels.
 
     Where ridge neighbours separate the groups clearly better than any others, images of a group lie
     near a linear subspace of pixels, as aligned faces under changing light do. Augmentation moves
-    pixels and would destroy that, so such images become vectors. The preset "vectors" always makes
-    vectors of them. If one of the settings ``asked`` for concerns views, backbone or method of
-    stage 1, images stay images.
+    pixels and would destroy that, so such images become vectors. Where they do not, vectors that
+    are recognised as the pixels of images become images. The preset "vectors" always makes vectors.
+    If one of the settings ``asked`` for concerns views, backbone or method of stage 1, samples stay
+    what they are.
     """
-    if not scaling.is_image or preset not in ("auto", "vectors"):
-        return Seen(samples, scaling)
-    if any(name.startswith(_OF_IMAGES) for name in asked):
-        return Seen(samples, scaling)
+    same = Seen(samples, scaling)
+    if preset not in ("auto", "vectors") or any(name.startswith(_OF_IMAGES) for name in asked):
+        return same
     if preset == "vectors":
-        return Seen(*scaling.as_vectors(samples))
-    if len(samples) < _FEWEST:
-        return Seen(samples, scaling)
+        return Seen(*scaling.as_vectors(samples)) if scaling.is_image else same
+    side = None if scaling.is_image else pixel_side(samples)
+    if len(samples) < _FEWEST or (not scaling.is_image and side is None):
+        return same
     choice = choose_metric(samples, n_clusters, progress=progress)
-    if choice.ridge_leaves <= _RIDGE_LEAVES:
-        return Seen(*scaling.as_vectors(samples), choice)
-    return Seen(samples, scaling, choice)
+    seen = samples, scaling
+    if choice.ridge_leaves <= _RIDGE_LEAVES:  # the pixels are linear
+        seen = scaling.as_vectors(samples) if scaling.is_image else seen
+    elif side is not None:
+        seen = scaling.as_images(samples, side)
+    return Seen(*seen, choice)
 
 
 @dataclass(frozen=True)

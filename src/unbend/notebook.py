@@ -65,11 +65,11 @@ def why(
     encoder: str | None,
     texts: bool = False,
     because: str = "",
-    pixels: bool = False,
+    seen: Sequence[int] = (),
 ) -> str:
     """Preset and encoder of a model, and why they were chosen; ``because`` is for the encoder.
 
-    ``pixels`` are images that were taken as vectors of their pixels.
+    ``seen`` is the shape of a sample as the network sees it, where it was given in another one.
 
     >>> why("auto", "vectors", None)
     'preset vectors (made for vectors of any kind), no encoder'
@@ -80,8 +80,11 @@ def why(
     if asked == "auto":
         kind = "embeddings" if encoder is not None else "vectors of any kind"
         reason = f"made for {kind if preset == 'vectors' else 'small images'}"
-        if pixels:
+        if len(seen) == 1:
             reason = "pixels as vectors, because linear neighbours separate these images best"
+        elif seen:
+            side = f"{seen[-2]} x {seen[-1]}"
+            reason = f"the {seen[-2] * seen[-1]} columns are pixels of images of {side}"
     chosen, detail = f"preset {preset} ({reason})", f" ({because})" if because else ""
     if encoder is None:
         return f"{chosen}, no encoder{detail}"

@@ -101,3 +101,43 @@ def test_an_interrupted_fit_resumes_as_vectors(faces, tmp_path):
     assert resumed.config_.preset == "vectors"
     assert resumed.history_ == whole.history_
     np.testing.assert_array_equal(resumed.labels_, whole.labels_)
+
+
+@pytest.fixture(scope="module")
+def from_table():
+    return MLC(10, random_state=0).fit(load_digits().data)
+
+
+def test_vectors_of_pixels_are_seen_as_images(from_table):
+    digits = load_digits()
+    assert from_table.config_.preset == "images"
+    assert from_table.config_.network.backbone == "convnet"
+    assert "the 64 columns are pixels of images of 8 x 8" in from_table.describe()
+    assert adjusted_rand_score(digits.target, from_table.labels_) > 0.85
+    as_images = MLC(10, random_state=0).fit(digits.images)
+    assert adjusted_rand_score(as_images.labels_, from_table.labels_) > 0.85  # rounding aside
+
+
+def test_new_vectors_of_pixels_stay_vectors(from_table, tmp_path):
+    X = load_digits().data
+    from_table.save(tmp_path / "model")
+    again = load(tmp_path / "model")
+    np.testing.assert_array_equal(again.predict(X), from_table.labels_)
+    np.testing.assert_allclose(again.predict_proba(X), from_table.predict_proba(X))
+    assert again.predict(X[:1]).tolist() == [from_table.labels_[0]]
+    with pytest.raises(ValueError, match="fitted on vectors of width 64"):
+        again.predict(load_digits().images)
+    path = export_onnx(again, tmp_path / "model.onnx").path  # compares the graph with the model
+    assert path.stat().st_size > 0
+
+
+def test_vectors_stay_vectors_where_asked_or_linear(faces):
+    samples, scaling = prepare(load_digits().data)
+    assert look_at(samples, scaling, 10).samples.shape == (1797, 1, 8, 8)
+    assert look_at(samples, scaling, 10, preset="vectors").samples is samples
+    assert look_at(samples, scaling, 10, asked=["network.backbone"]).samples is samples
+    flat = faces_under_light(20)[0].astype(float)
+    linear = look_at(*prepare(flat), 20)
+    assert linear.samples.shape == (800, 256)
+    assert linear.neighbors is not None
+    assert linear.neighbors.metric.startswith("ridge:")

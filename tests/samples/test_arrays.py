@@ -209,3 +209,17 @@ def test_constant_images_as_vectors_stay_finite():
     scaled, scaling = prepare(np.full((3, 4, 4), 7, np.uint8))
     vectors, _ = scaling.as_vectors(scaled)
     assert torch.isfinite(vectors).all()
+
+
+def test_vectors_as_images_are_the_images():
+    pixels = np.random.default_rng(0).uniform(-3, 9, (50, 64))
+    vectors, scaling = prepare(pixels)
+    images, as_images = scaling.as_images(vectors, 8)
+    assert (as_images.shape, as_images.network_shape) == ((64,), (1, 8, 8))
+    assert not as_images.is_image  # new samples come as vectors
+    alone = prepare(pixels.reshape(50, 8, 8))[0]
+    torch.testing.assert_close(images, alone, atol=1e-5, rtol=1e-5)
+    torch.testing.assert_close(as_images.apply(pixels[:7]), images[:7], atol=1e-5, rtol=1e-5)
+    assert type(scaling).from_dict(as_images.to_dict()) == as_images
+    with pytest.raises(ValueError, match="a scaling cannot be"):
+        type(scaling).from_dict({**as_images.to_dict(), "seen": [1, 8, 9]})

@@ -111,9 +111,9 @@ class DeepPeer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
         raise NotImplementedError
 
     def _look_at(self, array: NDArray[Any], network: Network | None, progress: Progress) -> Seen:
-        """The scaled samples; as for MLC, images may become vectors of their pixels."""
+        """The scaled samples, as MLC sees them, or as the network that was given does."""
         samples, scaling = prepare(array)
-        if network is not None and network.shape == scaling.shape:  # it was trained on images
+        if network is not None and network.shape == scaling.shape:
             return Seen(samples, scaling)
         asked = {*settings_of(self, self.table), *self.adapted, *(self.settings or {})}
         k = getattr(self, "n_clusters", 1)

@@ -37,7 +37,8 @@ class Pipeline(nn.Module):
         scaling = model._scaling
         self.offset, self.scale, self.spread = scaling.offset, scaling.scale, scaling.spread
         network = copy.deepcopy(model._network).cpu().eval()
-        self.is_image = len(scaling.network_shape) == 3
+        self.shape = scaling.network_shape
+        self.is_image = len(self.shape) == 3
         # As in `Network.encode`: vectors in float64, images in the network's own precision.
         self.network = network if self.is_image else network.double()
         self.labels = _Labels(model)
@@ -50,7 +51,7 @@ class Pipeline(nn.Module):
             x = self.embed(x)
         x = x if x.is_floating_point() else x.float()
         x = ((x - self.offset) / self.scale).float()
-        x = x.flatten(1) / self.spread if self.spread else x
+        x = (x / self.spread).reshape(-1, *self.shape)
         _, C = self.network(x if self.is_image else x.double())
         probabilities = self.labels(C)
         label = probabilities.argmax(1)

@@ -289,8 +289,7 @@ class FittedModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixi
     def describe(self, because: str = "") -> str:
         """Preset and encoder of a fitted model, and why they were chosen, in one line."""
         name, texts = self._reader.encoder_name, self._reader.is_of_texts
-        pixels = self._scaling.spread > 0
-        return why(self.preset, self.config_.preset, name, texts, because, pixels)
+        return why(self.preset, self.config_.preset, name, texts, because, self._scaling.seen)
 
     def _html_repr(self) -> str:
         """scikit-learn's diagram for notebooks, below a card of what was found."""

@@ -327,8 +327,10 @@ class MLC(FittedModel):
             self._resolve((1,), len(X))  # its width is not known yet
 
     def _look_at(self, array: NDArray[Any], progress: Progress) -> Seen:
-        """The scaled samples of fit; images may become vectors of their pixels."""
+        """The scaled samples of fit; images may become vectors of their pixels, or the reverse."""
         samples, scaling = prepare(array)
+        if self._reader.encoder_name is not None:
+            return Seen(samples, scaling)
         asked = {*settings_of(self), *(self.settings or {})}
         if callable(self.views):
             asked.add("views.source")

@@ -5,6 +5,7 @@ from unbend.samples.augment import augment
 from unbend.samples.directions import principal_basis, whitening_basis
 from unbend.samples.embedding_cache import EmbeddingCache
 from unbend.samples.graph_choice import NeighborChoice, choose_metric
+from unbend.samples.grid import pixel_side
 from unbend.samples.loaders import Batches
 from unbend.samples.neighbors import nearest_neighbors
 from unbend.samples.synthetic import make_sphere_manifolds
@@ -23,6 +24,7 @@ __all__ = [
     "choose_metric",
     "make_sphere_manifolds",
     "nearest_neighbors",
+    "pixel_side",
     "prepare",
     "principal_basis",
     "whitening_basis",

@@ -46,16 +46,19 @@ class Scaling:
         proportions of distances; the network itself centres the columns of vectors.
     dtype : str
         Type of number seen in fit: ``"uint8"`` images are divided by 255, others by their range.
+    seen : tuple
+        Shape of one sample as the network sees it, where that is another: images as vectors of
+        their pixels, or such vectors as images.
     spread : float
-        Typical deviation of a pixel, where the network sees images as vectors of their pixels; 0
-        where it sees images.
+        Divides vectors of pixels, so that they have the typical length of other vectors.
     """
 
     shape: tuple[int, ...]
     offset: float
     scale: float
     dtype: str
-    spread: float = 0.0
+    seen: tuple[int, ...] = ()
+    spread: float = 1.0
 
     @property
     def is_image(self) -> bool:
@@ -65,16 +68,25 @@ class Scaling:
     @property
     def network_shape(self) -> tuple[int, ...]:
         """Shape of one sample as the network sees it."""
-        return (math.prod(self.shape),) if self.spread else self.shape
+        return self.seen or self.shape
 
     def as_vectors(self, images: Tensor) -> tuple[Tensor, Scaling]:
-        """The images that :meth:`apply` returned as vectors of pixels, and the scaling of those.
-
-        The vectors have the typical length that vectors of any kind have.
-        """
+        """The images that :meth:`apply` returned as vectors of pixels, and the scaling of those."""
         spread = float(images.double().var(0, correction=0).mean().sqrt())
-        scaling = replace(self, spread=spread if spread > 1e-6 else 1.0)
+        seen = (math.prod(self.shape),)
+        scaling = replace(self, seen=seen, spread=spread if spread > 1e-6 else 1.0)
         return images.flatten(1) / scaling.spread, scaling
+
+    def as_images(self, vectors: Tensor, side: int) -> tuple[Tensor, Scaling]:
+        """The vectors that :meth:`apply` returned as square gray images from 0 to 1."""
+        low, high = map(float, torch.aminmax(vectors))
+        scaling = replace(
+            self,
+            offset=self.offset + low * self.scale,
+            scale=(high - low) * self.scale,
+            seen=(1, side, side),
+        )
+        return (vectors - low).div_(high - low).view(-1, 1, side, side), scaling
 
     def apply(self, X: NDArray[Any]) -> Tensor:
         """Scale samples of the same kind as those seen in fit."""
@@ -101,7 +113,8 @@ class Scaling:
                 UnbendWarning,
                 stacklevel=2,
             )
-        return values.flatten(1) / self.spread if self.spread else values
+        values = values.div_(self.spread) if self.spread != 1 else values
+        return values.view(len(values), *self.network_shape)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain dict, ready for JSON."""
@@ -111,10 +124,11 @@ class Scaling:
     def from_dict(cls, tree: dict[str, Any]) -> Scaling:
         """Inverse of :meth:`to_dict`."""
         shape, scale = tuple(int(side) for side in tree["shape"]), float(tree["scale"])
-        spread = float(tree["spread"])
-        if min(shape) < 1 or not 0 < scale < float("inf") or not 0 <= spread < float("inf"):
+        seen, spread = tuple(int(side) for side in tree["seen"]), float(tree["spread"])
+        possible = 0 < scale < float("inf") and 0 < spread < float("inf")
+        if min(shape) < 1 or not possible or (seen and math.prod(seen) != math.prod(shape)):
             raise ValueError(f"a scaling cannot be {tree!r}")
-        return cls(shape, float(tree["offset"]), scale, str(tree["dtype"]), spread)
+        return cls(shape, float(tree["offset"]), scale, str(tree["dtype"]), seen, spread)
 
 
 def prepare(X: NDArray[Any]) -> tuple[Tensor, Scaling]:
