@@ -129,7 +129,9 @@ def test_table_4_has_the_rows_of_table_3(perfect, monkeypatch, tiny):
 
     monkeypatch.setattr(paper_table, "open_problem", lambda *a, **k: tiny)
     monkeypatch.setattr(table4, "pairs_of_digits", lambda: tiny)
-    rows = [module.run(seeds=1, verbose=False).rows for module in (table3, table4)]
+    tables = [module.run(seeds=1, verbose=False) for module in (table3, table4)]
+    assert all(table.caption.endswith("3 classes, 1 seed") for table in tables)
+    rows = [table.rows for table in tables]
     three, four = ([row[0] for row in table if row[1] == "run"] for table in rows)
     assert three == four
     assert {"SCAN-SimCLR", "SPICE-MoCoV2", "TEMI on Z_TCR", "TURTLE on Z_TCR"} <= {*four}
