@@ -1,12 +1,14 @@
 """The deep peers on data whose answer is known, and on wrong calls."""
 
 import copy
+import dataclasses
 import re
 
 import numpy as np
 import pytest
 from sklearn.datasets import make_blobs
 
+from unbend import MLC
 from unbend.baselines import CPP, MCR2, METHODS, NMCE, PRODSC
 from unbend.metrics import clustering_accuracy, largest_subspace_cosine, similarity_blocks
 
@@ -129,6 +131,21 @@ def test_mcr2_leaves_the_network_it_is_given_alone(blobs):
     model = MCR2(dim=16, epochs=1, random_state=1, settings=settings).fit(X, y, network=start)
     assert all(bool((start.state_dict()[k] == v).all()) for k, v in before.items())
     assert any(bool((model._network.state_dict()[k] != v).any()) for k, v in before.items())
+
+
+@pytest.mark.parametrize("preset", ["paper", "images"])
+@pytest.mark.parametrize("method", ["tcr", "simclr", "moco", "swav", "byol", "vicreg"])
+@pytest.mark.parametrize("peer", CLUSTERERS)
+def test_stage_1_is_that_of_mlc(peer, method, preset):
+    """With published settings the optimiser and rate of each method, too; only NMCE's published
+    number of epochs is its own."""
+    given = {"pretrain.method": method}
+    ours = peer(10, preset=preset, settings=given)._resolve((3, 32, 32), 50_000)
+    theirs = MLC(10, preset=preset, settings=given)._resolve((3, 32, 32), 50_000)
+    own = {"epochs": peer.published["pretrain.epochs"]} if peer is NMCE else {}
+    own = own if preset == "paper" else {}
+    assert ours.pretrain == dataclasses.replace(theirs.pretrain, **own)
+    assert (ours.views, ours.network) == (theirs.views, theirs.network)
 
 
 @pytest.mark.parametrize(

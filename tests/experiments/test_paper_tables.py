@@ -113,6 +113,30 @@ def test_every_published_row_of_table_3_has_a_row_that_was_run(perfect):
     assert {p.method for p in DEEP["cifar10"]} <= run
 
 
+@pytest.mark.parametrize("data", ["cifar20", "cifar100", "tinyimagenet"])
+def test_every_published_row_of_the_other_sets_has_one_that_can_be_run(data):
+    """Tables 3 and 4 on other data, and table 5: each method starts from the stage 1 it names."""
+    from unbend.experiments.paper.published import MINUTES
+    from unbend.experiments.paper.table3 import FROM_IMAGES, PEERS
+
+    known = {*FROM_IMAGES, "MLC-TCR", "MLC-MoCoV2", *(f"{name}-TCR" for name in PEERS)}
+    assert {p.method for p in DEEP[data]} | {*MINUTES} <= known
+
+
+def test_table_4_has_the_rows_of_table_3(perfect, monkeypatch, tiny):
+    """On its own problem."""
+    from unbend.experiments.paper import paper_table, table3, table4
+
+    monkeypatch.setattr(paper_table, "open_problem", lambda *a, **k: tiny)
+    monkeypatch.setattr(table4, "pairs_of_digits", lambda: tiny)
+    tables = [module.run(seeds=1, verbose=False) for module in (table3, table4)]
+    assert all(table.caption.endswith("3 classes, 1 seed") for table in tables)
+    rows = [table.rows for table in tables]
+    three, four = ([row[0] for row in table if row[1] == "run"] for table in rows)
+    assert three == four
+    assert {"SCAN-SimCLR", "SPICE-MoCoV2", "TEMI on Z_TCR", "TURTLE on Z_TCR"} <= {*four}
+
+
 def test_vectors_have_peers_on_features_alone(perfect, tiny, monkeypatch):
     """Without images there is nothing to augment: all methods with heads use Z."""
     from dataclasses import replace

@@ -7,6 +7,8 @@ import numpy as np
 import pytest
 import torch
 
+from unbend.baselines import SCAN, SPICE
+from unbend.baselines.heads.session import Session
 from unbend.networks import load_encoder
 from unbend.networks.encoders.unbend_checkpoint import read_saved_encoder
 from unbend.progress import Tick
@@ -62,6 +64,22 @@ def test_the_encoder_is_one_for_cluster(tmp_path):
     assert h.shape == (60, 16 * 4)
     assert np.isfinite(h).all()
     assert h.std(0).max() > 0
+
+
+@pytest.mark.parametrize("method", ["simclr", "moco", "swav"])
+def test_peers_start_from_the_directory(tmp_path, method, monkeypatch):
+    """SPICE-Self keeps the backbone, so it ends as the method left it; SCAN trains it further."""
+    monkeypatch.setattr(Session, "min_steps", 1)
+    train(tmp_path, method=method)
+    saved = weights(tmp_path)
+    options = {"backbone": tmp_path, "epochs": 1, "random_state": 0}
+    still = SPICE(3, hidden=4, passes=1, semi_epochs=0, **options).fit(IMAGES)
+    moved = SCAN(3, n_heads=1, self_label_epochs=0, **options).fit(IMAGES)
+    for model, same in ((still, True), (moved, False)):
+        state = model._model.trunk.backbone.state_dict()
+        assert {*state} <= {*saved}
+        assert all(torch.equal(value, saved[name]) for name, value in state.items()) == same
+        np.testing.assert_array_equal(model.predict(IMAGES), model.labels_)
 
 
 def test_true_labels_are_scored_and_change_nothing(tmp_path):

@@ -91,7 +91,9 @@ class EVoC(VectorPeer):
     """EVoC (Embedding Vector Oriented Clustering): graph, node embedding, density, layers.
 
     Needs ``pip install 'unbend[peers]'``. Samples outside dense regions are noise, with label -1;
-    10 to 20 % or more is usual. There is no ``predict``.
+    10 to 20 % or more is usual. There is no ``predict``. EVoC's own benchmark takes the layer that
+    fits the true labels best and scores without the noise; here ``n_clusters`` or the persistence
+    chooses the layer, and scores count noise as one more cluster.
 
     Parameters
     ----------

@@ -91,7 +91,9 @@ class PRODSC(CodePeer):
     clustering of the doubly stochastic membership of the codes, the limit of repeatedly
     normalising A, because it scales to many samples and supports ``predict``. The preset
     ``"paper"`` uses SGD with the published 10 epochs at 1e-4; the presets for small data use
-    MLC's stage 2.
+    MLC's stage 2. Published weights, rates and warm-ups differ from one data set to the next, and
+    the original logs the best of ten runs of k-means by the true labels beside their mean; here
+    there is one setting, and labels see no truth.
 
     References
     ----------

@@ -59,7 +59,7 @@ _RULES: dict[str, Rule] = {
     "threshold": between(0, 1, "try 0.99"),
     "agreement": between(0, 1, "try 0.9"),
     "beta": Rule(lambda v: SHARE.holds(v) and v > 0, "above 0 and at most 1", "try 0.6"),
-    "momentum": between(0, 1),
+    "momentum": optional(between(0, 1)),
     "noise_level": SHARE,
     "consensus": FLAG,
     "warm_start": FLAG,

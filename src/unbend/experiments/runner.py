@@ -92,6 +92,7 @@ class Runner:
     ) -> None:
         self.problem, self.progress, self.cached = problem, progress, cached
         self._stage1: dict[int, stages.Stage1] = {}
+        self._starts: dict[tuple[str, int], stages.Stage1] = {}
 
     def stage1(self, seed: int) -> stages.Stage1:
         """The network after stage 1 for this seed."""
@@ -174,7 +175,11 @@ class Runner:
         problem = self.problem.with_config({"pretrain.method": start})
 
         def work() -> Arrays:
-            first = stages.stage1(problem, seed, cached=self.cached, progress=self.progress)
+            if (start, seed) not in self._starts:  # several peers start from the same network
+                self._starts[start, seed] = stages.stage1(
+                    problem, seed, cached=self.cached, progress=self.progress
+                )
+            first = self._starts[start, seed]
             with torch.inference_mode():
                 h = embed_all(first.network, prepare(problem.X)[0]).numpy()
             model = baselines.METHODS[method](problem.k, random_state=seed, **params)

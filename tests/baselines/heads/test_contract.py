@@ -10,6 +10,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from unbend.baselines import GCC, METHODS, NNM, SCAN, SPICE, TEMI, TURTLE, IMCSwAV, load
 from unbend.baselines.heads import session as head_session
 from unbend.baselines.heads.session import Session
+from unbend.baselines.heads.temi import teacher_momentum
 from unbend.metrics import clustering_accuracy
 
 CLASSES = [SCAN, GCC, NNM, IMCSwAV, SPICE, TEMI, TURTLE]
@@ -23,8 +24,8 @@ QUICK = {
     TEMI: {"n_heads": 2, "hidden": 32, "lr": 0.01},
     TURTLE: {"n_outer": 100, "n_folds": 2, "n_init": 2},
 }
-# Few steps leave one of TEMI's clusters empty.
-LONGER = QUICK | {TEMI: {"hidden": 64, "epochs": 400}}
+# Few and narrow heads leave one of TEMI's clusters empty.
+WIDER = QUICK | {TEMI: {"hidden": 64, "lr": 0.01}}
 
 
 @pytest.fixture(autouse=True)
@@ -50,13 +51,13 @@ def groups(k=4, each=60, d=24, seed=0):
 def test_separated_groups_are_found_without_an_error(cls):
     """ACC 1.0 on the samples and on new ones; the same seed gives the same labels."""
     X, y = groups()
-    model = cls(4, random_state=0, **LONGER[cls]).fit(X)
+    model = cls(4, random_state=0, **WIDER[cls]).fit(X)
     assert clustering_accuracy(y, model.labels_) == 1.0
     new, truth = groups(each=10, seed=0)
     P = model.predict_proba(new)
     np.testing.assert_allclose(P.sum(1), 1)
     assert clustering_accuracy(truth, model.predict(new)) == 1.0
-    again = cls(4, random_state=0, **LONGER[cls]).fit(X)
+    again = cls(4, random_state=0, **WIDER[cls]).fit(X)
     np.testing.assert_array_equal(again.labels_, model.labels_)
     np.testing.assert_array_equal(again.predict_proba(X), model.predict_proba(X))
 
@@ -99,6 +100,10 @@ def test_turtle_takes_several_spaces(tmp_path):
         model.predict([other, X])
     with pytest.raises(ValueError, match="one row per sample"):
         TURTLE(4).fit([X, other[:10]])
+    with pytest.raises(ValueError, match=r"must be arrays \(n, d\), got dimensions \[2, 3\]"):
+        TURTLE(4).fit([X, X.reshape(len(X), 4, 6)])
+    with pytest.raises(ValueError, match="space 1 of TURTLE contains NaN"):
+        TURTLE(4).fit([X, np.full_like(other, np.nan)])
 
 
 def test_turtle_keeps_the_labelling_of_lowest_loss(monkeypatch, tmp_path):
@@ -134,6 +139,23 @@ def test_score_is_higher_for_the_labelling_that_can_be_learned():
     shuffled = np.random.default_rng(0).permutation(y)
     assert generalization_score([X], shuffled, 3) < 0.5
     assert generalization_score([X], np.zeros_like(y), 3) == 0.0
+
+
+def test_score_is_that_of_cross_validation():
+    """scikit-learn's own folds and scores of the same classifier, the mean over two spaces."""
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.model_selection import KFold, cross_val_score
+
+    from unbend.baselines.heads.generalization import generalization_score
+
+    rng = np.random.default_rng(0)
+    y = rng.integers(3, size=90)
+    spaces = [rng.normal(size=(90, 4)) + scale * y[:, None] for scale in (0.5, 1.0)]
+    folds = KFold(5, shuffle=True, random_state=7)
+    model = LogisticRegression(max_iter=50)
+    truth = [cross_val_score(model, X, y, cv=folds).mean() for X in spaces]
+    assert 0.4 < truth[0] < truth[1] < 1
+    assert generalization_score(spaces, y, 5, 7) == pytest.approx(np.mean(truth))
 
 
 def test_consensus_is_the_mean_of_matched_heads():
@@ -240,6 +262,25 @@ def test_the_rate_of_a_network_grows_when_steps_are_few(on_images, steps, lr, mo
     with pytest.raises(StopIteration):
         session.descend("x", None, [], lr=None, epochs=1, batch_size=8, min_steps=steps)
     assert rates == [lr]
+
+
+def test_teachers_of_temi_average_over_a_twentieth_of_the_steps(monkeypatch):
+    """Short or long, unless a momentum is given; 5000 steps have the published one."""
+    from unbend.pretrain.method import Follower
+
+    used = []
+    follow = Follower.follow
+    monkeypatch.setattr(
+        Follower, "follow", lambda self, m, *s: used.append(m) or follow(self, m, *s)
+    )
+    X, _ = groups()
+    for epochs, momentum, expected in ((1, None, 1 - 20 / 100), (400, None, 1 - 20 / 400),
+                                       (1, 0.5, 0.5)):  # fmt: skip
+        used.clear()
+        TEMI(4, n_heads=1, hidden=4, epochs=epochs, momentum=momentum, random_state=0).fit(X)
+        assert len(used) == max(epochs, 100)
+        assert used == pytest.approx([expected] * len(used))
+    assert teacher_momentum(5000) == pytest.approx(0.996)
 
 
 def test_seconds_of_each_stage_are_kept():

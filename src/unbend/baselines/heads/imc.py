@@ -93,8 +93,10 @@ class IMCSwAV(HeadPeer):
 
     Notes
     -----
-    The original re-estimates batch normalisation on the test images before predicting; this one
-    uses the training statistics. The original lowers the rate in three steps; here it is constant.
+    SwAV starts with new prototypes even if SwAV trained the backbone, because the directory of an
+    encoder holds none. The original re-estimates batch normalisation on the test images before
+    predicting; this one uses the training statistics. The original lowers the rate in three
+    steps; here it is constant.
 
     Examples
     --------

@@ -94,6 +94,19 @@ class Session:
         heads.train(training)
         return torch.cat(parts, 1)
 
+    def n_steps(
+        self,
+        epochs: int,
+        batch_size: int,
+        *,
+        min_steps: int | None = None,
+        samples: Tensor | None = None,
+    ) -> int:
+        """How many steps :meth:`descend` makes with the same arguments."""
+        count = len(self.views) if samples is None else len(samples)
+        per_epoch = Batches(count, batch_size, self.generator).per_epoch
+        return max(epochs * per_epoch, self.min_steps if min_steps is None else min_steps)
+
     def descend(
         self,
         stage: str,
@@ -124,7 +137,7 @@ class Session:
         count = len(self.views) if samples is None else len(samples)
         batches = Batches(count, batch_size, self.generator)
         per_epoch = batches.per_epoch
-        total = max(epochs * per_epoch, self.min_steps if min_steps is None else min_steps)
+        total = self.n_steps(epochs, batch_size, min_steps=min_steps, samples=samples)
         if lr is None:
             lr = min(1e-3, 2 / total) if self.on_images else 3e-3
         chosen = [p for p in parameters if p.requires_grad]

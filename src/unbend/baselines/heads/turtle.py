@@ -183,8 +183,10 @@ class TURTLE(HeadPeer):
 
     def _spaces(self, X: Any, *, fitting: bool) -> list[NDArray[Any]]:
         """X as a list of arrays (n, d_s), checked."""
-        several = isinstance(X, (list, tuple)) and all(getattr(x, "ndim", 0) == 2 for x in X)
-        if not several or not X:
+        dims = [getattr(x, "ndim", 0) for x in X] if isinstance(X, (list, tuple)) else []
+        if 2 in dims and set(dims) != {2}:
+            raise ValueError(f"all spaces of TURTLE must be arrays (n, d), got dimensions {dims}")
+        if 2 not in dims:
             check_kind = None if fitting else self._scalings[0]
             if not fitting and len(self._scalings) > 1:
                 raise ValueError(
@@ -195,8 +197,13 @@ class TURTLE(HeadPeer):
                 raise ValueError(f"TURTLE takes embeddings (n, d), got shape {array.shape}")
             return [array]
         arrays = [
-            check_array(x, dtype=[np.float64, np.float32], ensure_min_samples=2 if fitting else 1)
-            for x in X
+            check_array(
+                x,
+                dtype=[np.float64, np.float32],
+                ensure_min_samples=2 if fitting else 1,
+                input_name=f"space {s} of TURTLE",
+            )
+            for s, x in enumerate(X)
         ]
         sizes = [len(array) for array in arrays]
         if len(set(sizes)) > 1:

@@ -11,9 +11,18 @@ from unbend.experiments.runner import show_progress
 from unbend.metrics.tables import Table, file_name
 from unbend.progress import Progress
 
-__all__ = ["paper_table"]
+__all__ = ["over_seeds", "paper_table"]
 
 MakeTable = Callable[[Problem, range, Progress], Table]
+
+
+def over_seeds(each: range) -> str:
+    """For captions: the number of seeds, and what cells show.
+
+    >>> over_seeds(range(3)), over_seeds(range(1))
+    ('3 seeds, mean ± sd', '1 seed')
+    """
+    return f"{len(each)} seeds, mean ± sd" if len(each) > 1 else "1 seed"
 
 
 def paper_table(

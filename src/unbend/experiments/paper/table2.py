@@ -12,7 +12,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from unbend.experiments.paper.paper_table import paper_table
+from unbend.experiments.paper.paper_table import over_seeds, paper_table
 from unbend.experiments.paper.published import SUBSPACE
 from unbend.experiments.problem import Problem
 from unbend.experiments.runner import Runner, RunResult
@@ -52,7 +52,7 @@ def run(problem: Problem, each: range, progress: Progress) -> Table:
     ]
     rows.append(["chance, true sizes", "", "", *score_cells([runner.chance()]), ""])
     return Table(
-        f"Table 2. {problem.describe()}, {len(each)} seeds, mean ± sd",
+        f"Table 2. {problem.describe()}, {over_seeds(each)}",
         ["method", "input", "parameters", *SCORE_COLUMNS, "published ACC / NMI"],
         rows,
         [

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from unbend.experiments.paper.paper_table import paper_table
+from unbend.experiments.paper.paper_table import over_seeds, paper_table
 from unbend.experiments.paper.published import DEEP, Published
 from unbend.experiments.problem import Problem
 from unbend.experiments.runner import Runner, RunResult
@@ -71,7 +71,7 @@ def compare_deep(
         for p in published
     ]
     return Table(
-        f"{title}. {problem.describe()}, {len(each)} seeds, mean ± sd",
+        f"{title}. {problem.describe()}, {over_seeds(each)}",
         ["method", "source", *SCORE_COLUMNS, "seconds"],
         rows,
         [

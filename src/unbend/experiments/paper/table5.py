@@ -6,7 +6,7 @@ import platform
 
 import torch
 
-from unbend.experiments.paper.paper_table import paper_table
+from unbend.experiments.paper.paper_table import over_seeds, paper_table
 from unbend.experiments.paper.published import DEEP, MINUTES
 from unbend.experiments.paper.table3 import FROM_IMAGES, HEADS, ON_VECTORS, PEERS
 from unbend.experiments.problem import Problem
@@ -51,7 +51,7 @@ def run(problem: Problem, each: range, progress: Progress) -> Table:
     threads = torch.get_num_threads()
     machine = _machine()
     return Table(
-        f"Table 5. {problem.describe()}, {len(each)} seeds, mean ± sd, seconds on {machine}, "
+        f"Table 5. {problem.describe()}, {over_seeds(each)}, seconds on {machine}, "
         f"{threads} thread{'s' if threads > 1 else ''}",
         ["method", "stage I", "stage II", "stage III", "total", "ACC"],
         rows,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from unbend.experiments.paper.paper_table import paper_table
+from unbend.experiments.paper.paper_table import over_seeds, paper_table
 from unbend.experiments.paper.published import IMBALANCED
 from unbend.experiments.paper.table3 import CLASSICS
 from unbend.experiments.problem import Problem, make_imbalanced
@@ -36,7 +36,7 @@ def run(problem: Problem, each: range, progress: Progress) -> Table:
     ]
     return Table(
         f"Table 6. {problem.describe()}; imbalanced: n = {len(reduced.y)}, half of the odd "
-        f"classes removed; {len(each)} seeds, mean ± sd",
+        f"classes removed; {over_seeds(each)}",
         ["method", "ACC, balanced", "ACC, imbalanced", "drop"],
         rows,
         [

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from unbend.experiments.paper.paper_table import paper_table
+from unbend.experiments.paper.paper_table import over_seeds, paper_table
 from unbend.experiments.paper.published import ABLATION
 from unbend.experiments.problem import Problem
 from unbend.experiments.runner import NO_VIEWS, Runner, RunResult
@@ -35,7 +35,7 @@ def run(problem: Problem, each: range, progress: Progress) -> Table:
     ]
     rows.append(["chance, true sizes", *score_cells([runner.chance()]), ""])
     return Table(
-        f"Table 7. {problem.describe()}, {len(each)} seeds, mean ± sd",
+        f"Table 7. {problem.describe()}, {over_seeds(each)}",
         ["ablation", *SCORE_COLUMNS, "published ACC"],
         rows,
         [
