@@ -76,7 +76,8 @@ def _leading(X: Tensor) -> Tensor:
         return X
     X = X.double()
     X = X @ principal_directions(X)[1][:, -_WIDEST:]
-    return X * (width / X.shape[1]) ** 0.5  # a rate has a factor of the width
+    scale: float = (width / X.shape[1]) ** 0.5  # a rate has a factor of the width
+    return X * scale
 
 
 def _merge(shares: list[_Rates | _Both | _Links], weights: Array, sizes: Array) -> Array:
