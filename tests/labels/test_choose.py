@@ -296,6 +296,23 @@ def test_plot_shows_the_table() -> None:
     assert found.plot(ax=axes) is axes
 
 
+def test_each_candidate_is_described_and_drawn() -> None:
+    matplotlib = pytest.importorskip("matplotlib")
+    matplotlib.use("Agg")
+    found = table([0.1, 0.75, 0.1, 0.1, 0.65, 0.1], {3: 1.0, 6: 0.7})
+    assert [row["k"] for row in found.candidates] == [6, 3]
+    lines = found.describe()
+    assert lines[0] == "number of clusters: 6, 3 to 7 are plausible"
+    assert [lines[1].strip(), lines[3].strip()] == [row["text"] for row in found.candidates]
+    assert lines[2].strip() == ("=" * 10 + "-" * 10) * 3  # six of one size
+    assert lines[4].strip() == "=" * 20 + "-" * 20 + "=" * 20
+    axes = found.plot_candidates()
+    assert {text.get_text() for text in axes.texts} == {row["text"] for row in found.candidates}
+    widths = [bar.get_width() for bar in axes.patches]
+    np.testing.assert_allclose(widths, found.candidates[1]["sizes"] + found.candidates[0]["sizes"])
+    assert found.plot_candidates(ax=axes) is axes
+
+
 def test_plot_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     original = builtins.__import__
 
