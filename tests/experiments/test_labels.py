@@ -8,13 +8,20 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from scipy.cluster.hierarchy import is_monotonic, is_valid_linkage, linkage
+from scipy.spatial.distance import squareform
 from sklearn.datasets import make_blobs
 from tests.generators.subspaces import union_of_subspaces
 
 from unbend.estimator import MLC
 from unbend.experiments import experiment
 from unbend.experiments.labels import measure, run
-from unbend.experiments.labels.former import former_number, merge_by_priced_length
+from unbend.experiments.labels.former import (
+    former_number,
+    membership_tree,
+    merge_by_priced_length,
+)
+from unbend.labels.hierarchy import cut_tree
 from unbend.labels.subspaces import second_moments
 
 
@@ -36,8 +43,8 @@ def test_every_part_has_its_table(tmp_path: Path) -> None:
     assert all(table.rows[0][0] == "blobs, n = 150" for table in found.tables)
     assert all(len(table.rows[0]) == len(table.columns) for table in found.tables)
     assert merge.rows[0][1] == "1.000"  # asking for k
-    assert merge.rows[0][-1] == "1.000"
-    assert merge.notes[-1].endswith("on 1 of 1 problems.")
+    assert merge.rows[0][-2:] == ["1.000", "1.000"]
+    assert merge.notes[-1].endswith("on 1 of 1 problems; some cut might be on 1.")
     true, before, now, interval, near, inside, same = count.rows[0][1:]
     assert (true, now, near, inside, same) == ("5", "5", "1", "1", "1")
     assert 2 <= int(before) <= 15
@@ -82,3 +89,43 @@ def test_priced_length_joins_the_halves_of_a_subspace() -> None:
     moments, counts = second_moments(torch.from_numpy(data.Z), torch.from_numpy(halves), 6)
     priced = merge_by_priced_length(moments, counts, 0.1, 3)
     assert priced.tolist() == [0, 0, 1, 1, 2, 2]
+
+
+def memberships(k: int, each: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(seed)
+    labels = np.repeat(np.arange(k), each)
+    p = rng.dirichlet(np.full(k, 0.5), len(labels))
+    return p, labels
+
+
+def test_membership_tree_equals_scipy_where_clusters_are_of_one_size() -> None:
+    """SciPy's average linkage weighs leaves, ours samples: the same for equal sizes."""
+    k, each = 9, 20
+    p, labels = memberships(k, each)
+    shared = np.zeros((k, k))
+    for row, label in zip(p, labels, strict=True):
+        shared[label] += row
+    mean = (shared + shared.T) / 2 / each**2
+    top = mean.max()
+    distance = top - mean
+    np.fill_diagonal(distance, 0)
+    wanted = linkage(squareform(distance, checks=False), "average")
+    found = membership_tree(p, labels, k)
+    np.testing.assert_array_equal(found[:, [0, 1, 3]], wanted[:, [0, 1, 3]])
+    np.testing.assert_allclose(found[:, 2], 1 / (1 + k * each * (top - wanted[:, 2])))
+    assert is_valid_linkage(found)
+    assert is_monotonic(found)
+
+
+def test_a_splinter_goes_to_the_cluster_that_it_belongs_to() -> None:
+    labels = np.repeat([0, 1, 2], [50, 50, 2])
+    p = np.full((102, 3), 0.01)
+    p[np.arange(102), labels] = 0.9
+    p[labels == 2] = [0.05, 0.45, 0.5]
+    assert cut_tree(membership_tree(p, labels, 3), 2).tolist() == [0, 1, 1]
+
+
+def test_clusters_that_share_nothing_are_merged_all_the_same() -> None:
+    found = membership_tree(np.eye(4), np.arange(4), 4)
+    assert is_valid_linkage(found)
+    np.testing.assert_array_equal(found[:, 2], 1.0)

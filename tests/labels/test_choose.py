@@ -15,7 +15,7 @@ from tests.generators.subspaces import union_of_subspaces
 
 from unbend.exceptions import UnbendWarning
 from unbend.labels import ModelSelection, Space, choose_n_clusters, label_codes
-from unbend.labels.choose import _graph_gaps, _Look, _Table, decide
+from unbend.labels.choose import _graph_gaps, _Look, _n_chains, _Table, _with_chains, decide
 from unbend.samples import nearest_neighbors
 from unbend.samples.graph import graph_spectrum
 
@@ -24,7 +24,7 @@ def table(gap: list[float], stability: dict[int, float]) -> ModelSelection:
     """The rule on gaps after k = 2, 3, … and the stability of the numbers looked at."""
     gaps = np.array(gap)
     ks = np.arange(2, len(gaps) + 2)
-    evidence = _Table(ks, gaps[None], np.zeros_like(gaps), np.full_like(gaps, 0.2))
+    evidence = _Table(ks, gaps[None], gaps[None], np.zeros_like(gaps), np.full_like(gaps, 0.2))
     looks = {k: _Look(np.arange(60) % k, s, 0.3) for k, s in stability.items()}
     return decide(evidence, looks)
 
@@ -74,13 +74,65 @@ def test_the_interval_leaves_out_other_levels_of_detail() -> None:
     assert 2 in [row["k"] for row in found.candidates]
 
 
+def test_another_level_that_is_as_strong_is_in_the_interval() -> None:
+    """Four and ten are about as strong: the level itself is open. With half the gap it is not."""
+    gaps = np.zeros(13)
+    gaps[[2, 8]] = 0.7, 0.61  # after 4 and 10, where the average with its neighbours is less
+    looks = {4: 1.0, 10: 0.76}
+    found = table(gaps.tolist(), looks)
+    assert (found.chosen, found.interval) == (4, (4, 10))
+    gaps[8] /= 2
+    assert table(gaps.tolist(), looks).interval == (4, 4)
+
+
+def test_small_groups_that_random_parts_thin_out_are_still_separate_parts() -> None:
+    """Thirty groups, half of them with as few members as a third of the rows leaves neighbours."""
+    rng = np.random.default_rng(0)
+    sizes = np.repeat([60, 13], 15)
+    C = np.repeat(np.eye(30, 40), sizes, axis=0) + 0.04 * rng.standard_normal((sizes.sum(), 40))
+    C = torch.from_numpy(C / np.linalg.norm(C, axis=1, keepdims=True)).float()
+    found = choose_n_clusters([Space(C)], C, max_clusters=40)
+    assert (found.chosen, found.interval) == (30, (30, 30))
+
+
+def rings(count: int, each: int) -> tuple[torch.Tensor, np.ndarray]:
+    """Closed curves far from each other, in planes of their own."""
+    rng = np.random.default_rng(0)
+    angle = rng.uniform(0, 2 * np.pi, (count, each))
+    X = np.zeros((count, each, 3 * count))
+    for i in range(count):
+        X[i, :, 3 * i] = np.cos(angle[i])
+        X[i, :, 3 * i + 1] = np.sin(angle[i])
+        X[i, :, 3 * i + 2] = 0.6
+    X = X.reshape(count * each, -1) + 0.01 * rng.standard_normal((count * each, 3 * count))
+    return torch.from_numpy(X).float(), np.repeat(np.arange(count), each)
+
+
+def test_pieces_of_rings_form_chains_and_blobs_do_not() -> None:
+    X, _ = rings(4, 300)
+    assert _n_chains(X, "euclidean", 24) == 4
+    generator = torch.Generator().manual_seed(0)
+    blob = torch.randn(1200, 6, generator=generator)
+    assert _n_chains(blob, "euclidean", 24) is None
+
+
+def test_chains_widen_the_interval_downwards_and_say_so() -> None:
+    found = table([0.02] * 18 + [0.5] + [0.02] * 5, {20: 1.0})
+    assert found.interval == (18, 22)
+    wider = _with_chains(found, 5)
+    assert (wider.chosen, wider.interval) == (20, (4, 22))
+    assert wider.reason.endswith("they lie in about 5 chains, each of which may be one group")
+    assert wider.candidates[0]["text"] == wider.reason
+    assert _with_chains(found, None) is found
+
+
 @pytest.mark.parametrize("space", [0, 1])
 def test_separate_parts_in_one_space_count_in_full(space: int) -> None:
     """Neither the other space nor numbers nearby take the gap back, and the number is certain."""
     gaps = np.full((2, 24), 0.05)
     gaps[space, 18] = 0.9  # after 20
     gaps[:, 8] = 0.5  # after 10
-    evidence = _Table(np.arange(2, 26), gaps, np.zeros(24), np.full(24, 0.2))
+    evidence = _Table(np.arange(2, 26), gaps, gaps, np.zeros(24), np.full(24, 0.2))
     found = decide(evidence, {k: _Look(np.arange(60) % k, 1.0, 0.3) for k in (10, 20)})
     assert found.chosen == 20
     assert found.strength[18] == pytest.approx(0.9 * np.log(20) * 0.3)
@@ -94,7 +146,7 @@ def test_few_separate_parts_do_not_hide_many_clear_groups() -> None:
     gaps = np.full((2, 24), 0.05)
     gaps[0, 4] = 0.85  # six parts of the samples
     gaps[1, 18] = 0.9  # twenty of the features
-    evidence = _Table(np.arange(2, 26), gaps, np.zeros(24), np.full(24, 0.2))
+    evidence = _Table(np.arange(2, 26), gaps, gaps, np.zeros(24), np.full(24, 0.2))
     looks = {6: _Look(np.arange(60) % 6, 0.6, 0.3), 20: _Look(np.arange(60) % 20, 0.9, 0.8)}
     assert decide(evidence, looks).chosen == 20
 
@@ -117,14 +169,14 @@ def test_an_accident_of_one_graph_is_averaged_away() -> None:
     rows = torch.randn(800, 8, generator=torch.Generator().manual_seed(0))
     one = graph_spectrum(nearest_neighbors(rows, 10), 41)
     accident = ((one[1:-1] - one[2:]) / (1 - one[2:] + 1e-3)).max()
-    found = _graph_gaps(Space(rows), torch.arange(800), 40)
+    found = _graph_gaps(rows, "euclidean", 40)
     assert found.shape == (39,)
     assert found.max() < accident
 
 
 def test_candidates_say_what_they_split_and_join() -> None:
     gaps = np.array([[0.1, 0.75, 0.1, 0.1, 0.7]])
-    evidence = _Table(np.arange(2, 7), gaps, np.zeros(5), np.full(5, 0.2))
+    evidence = _Table(np.arange(2, 7), gaps, gaps, np.zeros(5), np.full(5, 0.2))
     three = np.repeat(np.arange(3), 20)
     six = 2 * three + np.arange(60) % 2
     five = np.where(three < 2, six, 4)  # two of three are halved
@@ -191,13 +243,16 @@ def test_eta_belongs_to_k() -> None:
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("imbalance", [1.0, 5.0])
 def test_finds_the_number_in_nine_of_ten_runs(imbalance: float) -> None:
-    hits = []
+    hits, inside = [], []
     for k in (3, 5, 10, 20, 50):
         for seed in range(5):
             data = union_of_subspaces(max(1000, 40 * k), k, imbalance=imbalance, seed=seed)
             C = torch.from_numpy(data.C)
-            hits.append(choose_n_clusters([Space(C)], C).chosen == k)
+            found = choose_n_clusters([Space(C)], C)
+            hits.append(found.chosen == k)
+            inside.append(found.interval[0] <= k <= found.interval[1])
     assert np.mean(hits) >= 0.9
+    assert np.mean(inside) >= 0.95
 
 
 def test_groups_of_groups_show_both_gaps() -> None:
@@ -239,6 +294,23 @@ def test_plot_shows_the_table() -> None:
     np.testing.assert_array_equal(axes.lines[1].get_ydata(), [1.0, 0.5])
     assert "chosen: 3" in [text.get_text() for text in axes.get_legend().get_texts()]
     assert found.plot(ax=axes) is axes
+
+
+def test_each_candidate_is_described_and_drawn() -> None:
+    matplotlib = pytest.importorskip("matplotlib")
+    matplotlib.use("Agg")
+    found = table([0.1, 0.75, 0.1, 0.1, 0.65, 0.1], {3: 1.0, 6: 0.7})
+    assert [row["k"] for row in found.candidates] == [6, 3]
+    lines = found.describe()
+    assert lines[0] == "number of clusters: 6, 3 to 7 are plausible"
+    assert [lines[1].strip(), lines[3].strip()] == [row["text"] for row in found.candidates]
+    assert lines[2].strip() == ("=" * 10 + "-" * 10) * 3  # six of one size
+    assert lines[4].strip() == "=" * 20 + "-" * 20 + "=" * 20
+    axes = found.plot_candidates()
+    assert {text.get_text() for text in axes.texts} == {row["text"] for row in found.candidates}
+    widths = [bar.get_width() for bar in axes.patches]
+    np.testing.assert_allclose(widths, found.candidates[1]["sizes"] + found.candidates[0]["sizes"])
+    assert found.plot_candidates(ax=axes) is axes
 
 
 def test_plot_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -273,9 +273,9 @@ class FittedModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixi
         kind = "texts" if self._reader.is_of_texts else kind
         print(f"{n} {kind}; {self.describe()}")
         print(choices(self.config_, self.neighbors_, self.labelling_))
-        selection = self.model_selection_
-        how = "" if selection is None else f"; {selection.reason}"
-        print(f"{count(n, 'sample')} in {count(self.n_clusters_, 'cluster')}{how}")
+        print(f"{count(n, 'sample')} in {count(self.n_clusters_, 'cluster')}")
+        if self.model_selection_ is not None:
+            print("\n".join(self.model_selection_.describe()))
         sizes = self._sizes()
         more = "" if len(sizes) <= 12 else f", ... {sizes[-1]}"
         print(f"sizes: {', '.join(map(str, sizes[:12]))}{more}")

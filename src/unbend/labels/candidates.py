@@ -23,7 +23,7 @@ from unbend.labels.embedding import Embedding, Settings, choose_method, embed_co
 from unbend.labels.judge import Judge
 from unbend.labels.label import Assigned, Cut, classify, finish, join_blocks
 from unbend.labels.model import LabelModel
-from unbend.labels.trees import MOST_IN_TREES, choose_tree
+from unbend.labels.trees import judged_tree
 from unbend.progress import Progress, silent
 from unbend.samples import nearest_neighbors
 from unbend.samples.graph import graph_embedding
@@ -142,9 +142,7 @@ def choose_labelling(
             stacklevel=2,
         )
     model = finish(best.cut, best.assigned, codes[0].Z, k, path)
-    if k <= MOST_IN_TREES:  # above, the codes may have to be computed anew
-        state = codes[best.source]
-        model = replace(model, merge_tree=choose_tree(model, state.C, state.Z, judge, eps_sq))
+    model = replace(model, merge_tree=judged_tree(model, judge))
     return Labelled(replace(model, candidates=tuple(map(_row, ranked))), best.source)
 
 

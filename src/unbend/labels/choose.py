@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from scipy.sparse.csgraph import connected_components
 from torch import Tensor
 
 from unbend.exceptions import UnbendWarning
@@ -20,7 +21,7 @@ from unbend.labels.spectral import Membership
 from unbend.labels.subspaces import rate_reduction_of
 from unbend.progress import Progress, Tick, silent
 from unbend.samples import nearest_neighbors
-from unbend.samples.graph import graph_spectrum
+from unbend.samples.graph import graph_embedding, graph_spectrum, links
 
 __all__ = ["Space", "choose_n_clusters", "decide"]
 
@@ -37,8 +38,11 @@ _STEADY = 0.8  # clusters whose halves agree to this count as steady
 _PARTS = 0.8  # a gap this large in the graph of one space means separate parts
 _OPEN = 0.5  # of the greatest strength: such a number is a candidate
 _LEVEL = 2  # times more or fewer clusters than chosen: another level, not in the interval
+_AS_STRONG = 0.9  # ... unless its strength is this share of the greatest: then the level is open
 _DOUBT = 2 * _NEAR  # of the choice: the interval reaches this far, unless the parts are separate
 _WEAK = 0.08  # below this strength nothing speaks for any number
+_CHAINED = 0.7  # of a cluster's outward links go to two others: a piece of a curve
+_MANY = 16  # clusters; with fewer, two others get most of the links in any case
 _PART = 0.2  # of a cluster: where two clusters have more of it than this, it is split
 
 
@@ -47,6 +51,10 @@ class Space(NamedTuple):
 
     rows: Tensor
     metric: str = "euclidean"
+
+    def at(self, some: Tensor) -> Tensor:
+        """Some of the rows, flattened, on the CPU."""
+        return self.rows.detach().flatten(1)[some.to(self.rows.device)].cpu()
 
 
 def choose_n_clusters(
@@ -84,13 +92,20 @@ def choose_n_clusters(
     are multiplied by the share of the coding rate that the clusters explain, ΔR / R, and, where the
     halves agree to less than 0.8 (adjusted Rand index), by that agreement over 0.8.
 
-    Where the graph of one space falls into k separate parts (a gap of at least 0.8), that gap
-    counts as it is: the other space, or numbers nearby, do not take it back.
+    Where the graph of all rows in one space falls into k separate parts (a gap of at least 0.8),
+    that gap counts as it is: the other space, or numbers nearby, do not take it back, nor do the
+    random parts of the rows, in which a small group has fewer members than neighbours.
 
     The strongest k is chosen. Those with at least half of the greatest evidence are candidates; the
     interval spans those of them between half and twice the choice, because others are another
-    level of detail. It reaches at least 12 % to both sides, because numbers so near are about the
-    same; only for separate parts it does not have to.
+    level of detail, and those that are nine tenths as strong as the choice, because then the level
+    is open. It reaches at least 12 % to both sides, because numbers so near are about the same;
+    only for separate parts it does not have to.
+
+    To cut a long curve in two costs as little as to cut it from another, so its pieces look like
+    clusters. Where 16 or more are chosen and the typical one has 70 % of its outward links in the
+    graph of the samples to only two others, they are such pieces, and the interval goes down to
+    the number of chains that they form.
 
     Parameters
     ----------
@@ -113,9 +128,11 @@ def choose_n_clusters(
     lower = min(max(2, min_clusters or 2), upper)
     order = torch.randperm(n, generator=torch.Generator().manual_seed(0))
     pilot = order[: max(_GRAPH_ROWS, 12 * upper)].sort().values
-    gaps = []
+    gaps, whole = [], []
     for done, space in enumerate(spaces):
-        gaps.append(_graph_gaps(space, pilot, upper))
+        rows = space.at(pilot)
+        whole.append(_graph_gap(rows, space.metric, upper))
+        gaps.append(_graph_gaps(rows, space.metric, upper))
         progress(Tick("number of clusters", done + 1, len(spaces) + 2))
     few = C[order[: max(_GAMMA_ROWS, 6 * upper)].to(C.device)].cpu().float()
     spectra = _Spectra.of(few, upper, [eta] if eta else _ETAS.tolist(), absolute, tol)
@@ -123,6 +140,7 @@ def choose_n_clusters(
     table = _Table(
         k=np.arange(lower, upper + 1),
         gaps=np.array(gaps)[:, lower - 2 :],
+        whole=np.array(whole)[:, lower - 2 :],
         drop=spectra.drops()[lower - 2 :],
         eta=spectra.etas_of()[lower - 2 :],
     )
@@ -130,18 +148,26 @@ def choose_n_clusters(
         k: _look(few, k, table.eta[k - lower], absolute, tol, eps_sq) for k in table.short_list()
     }
     progress(Tick("number of clusters", len(spaces) + 2, len(spaces) + 2))
-    return decide(table, looked_at)
+    found = decide(table, looked_at)
+    if found.chosen < _MANY or table.parts[found.chosen - lower]:
+        return found
+    return _with_chains(found, _n_chains(spaces[0].at(pilot), spaces[0].metric, found.chosen))
 
 
-def _graph_gaps(space: Space, pilot: Tensor, upper: int) -> NDArray[np.float64]:
-    """Relative gaps after k = 2 … upper of the neighbour graph, the mean over random parts."""
-    rows = space.rows.detach().flatten(1)[pilot.to(space.rows.device)].cpu()
+def _graph_gap(rows: Tensor, metric: str, upper: int) -> NDArray[np.float64]:
+    """Relative gaps after k = 2 … upper of the neighbour graph."""
+    values = graph_spectrum(nearest_neighbors(rows, _NEIGHBORS, metric=metric), upper + 1)
+    gaps: NDArray[np.float64] = (values[1:-1] - values[2:]) / (1 - values[2:] + 1e-3)
+    return gaps.clip(0, 1)
+
+
+def _graph_gaps(rows: Tensor, metric: str, upper: int) -> NDArray[np.float64]:
+    """The mean of these gaps over random parts of the rows."""
     size = min(len(rows), max(int(_SHARE * len(rows)), 4 * upper))
     generator, gaps = torch.Generator().manual_seed(1), []
     for _ in range(_DRAWS):
         part = rows[torch.randperm(len(rows), generator=generator)[:size].sort().values]
-        values = graph_spectrum(nearest_neighbors(part, _NEIGHBORS, metric=space.metric), upper + 1)
-        gaps.append(((values[1:-1] - values[2:]) / (1 - values[2:] + 1e-3)).clip(0, 1))
+        gaps.append(_graph_gap(part, metric, upper))
     mean: NDArray[np.float64] = np.mean(gaps, axis=0)
     return mean
 
@@ -186,20 +212,21 @@ class _Table:
     """The evidence for each k."""
 
     k: NDArray[np.int64]
-    gaps: NDArray[np.float64]  # a row for each space
+    gaps: NDArray[np.float64]  # a row for each space: the mean over parts of the rows
+    whole: NDArray[np.float64]  # the same for all rows
     drop: NDArray[np.float64]
     eta: NDArray[np.float64]
 
     @property
     def gap(self) -> NDArray[np.float64]:
         """The mean over the spaces, or the gap of one space where that falls into parts."""
-        found: NDArray[np.float64] = np.where(self.parts, self.gaps.max(0), self.gaps.mean(0))
+        found: NDArray[np.float64] = np.where(self.parts, self.whole.max(0), self.gaps.mean(0))
         return found
 
     @property
     def parts(self) -> NDArray[np.bool_]:
         """Whether one of the graphs falls into k separate parts."""
-        found: NDArray[np.bool_] = self.gaps.max(0) >= _PARTS
+        found: NDArray[np.bool_] = self.whole.max(0) >= _PARTS
         return found
 
     def evidence(self) -> NDArray[np.float64]:
@@ -266,9 +293,11 @@ def decide(table: _Table, looked_at: dict[int, _Look]) -> ModelSelection:
     is_parts = bool(table.parts[chosen - first])
     least = _OPEN * max(evidence.values())
     is_open = [k for k in ranked if k == chosen or least <= evidence[k]]
+    # A number on another level that is about as strong leaves the level open.
+    in_span = [k for k in is_open if _same_level(k, chosen) or strength[k] >= _AS_STRONG * best]
     rows = [_describe(k, chosen, strength[k] / max(best, 1e-9), looked_at) for k in is_open[:3]]
     if is_parts:
-        what = "samples" if table.gaps[0, chosen - first] >= _PARTS else "features of stage 1"
+        what = "samples" if table.whole[0, chosen - first] >= _PARTS else "features of stage 1"
         rows[0]["text"] = f"{chosen}: clear, the {what} fall into {chosen} separate parts"
     _warn(chosen, best, int(table.k[-1]))
     ks = table.k.tolist()
@@ -281,20 +310,60 @@ def decide(table: _Table, looked_at: dict[int, _Look]) -> ModelSelection:
         stability=[looked_at[k].stability if k in looked_at else None for k in ks],
         explained=[looked_at[k].explained if k in looked_at else None for k in ks],
         chosen=chosen,
-        interval=_interval(chosen, is_open, 0.0 if is_parts else _DOUBT, table.k),
+        interval=_interval(chosen, in_span, 0.0 if is_parts else _DOUBT, table.k),
         candidates=rows,
         reason=rows[0]["text"],
     )
 
 
+def _same_level(k: int, chosen: int) -> bool:
+    return chosen <= _LEVEL * k and k <= _LEVEL * chosen
+
+
 def _interval(
-    chosen: int, is_open: Sequence[int], doubt: float, ks: NDArray[np.int64]
+    chosen: int, in_span: Sequence[int], doubt: float, ks: NDArray[np.int64]
 ) -> tuple[int, int]:
-    """The numbers that stay open on the level of the chosen one, within those that were tried."""
-    same_level = [k for k in is_open if chosen <= _LEVEL * k and k <= _LEVEL * chosen]
+    """The numbers that stay open, within those that were tried."""
     reach = round(doubt * chosen)
-    low, high = min(*same_level, chosen - reach), max(*same_level, chosen + reach)
+    low, high = min(*in_span, chosen - reach), max(*in_span, chosen + reach)
     return max(low, int(ks[0])), min(high, int(ks[-1]))
+
+
+def _n_chains(rows: Tensor, metric: str, k: int) -> int | None:
+    """In how many chains k clusters of the graph of neighbours lie; None if they do not.
+
+    A chain is what remains connected when each cluster keeps the two others to which it has most
+    links, where they also keep it.
+    """
+    neighbors = nearest_neighbors(rows, _NEIGHBORS, metric=metric)
+    vectors = graph_embedding(neighbors, k)
+    if vectors is None:
+        return None
+    labels, edges = assign(vectors, k).numpy(), links(neighbors).tocoo()
+    between = np.zeros((k, k))
+    np.add.at(between, (labels[edges.row], labels[edges.col]), 1)
+    np.fill_diagonal(between, 0)
+    shares = between / between.sum(1, keepdims=True).clip(1)
+    if np.median(np.sort(shares, axis=1)[:, -2:].sum(1)) < _CHAINED:
+        return None
+    kept = np.zeros((k, k), dtype=bool)
+    np.put_along_axis(kept, np.argsort(-shares, axis=1, kind="stable")[:, :2], True, axis=1)
+    return int(connected_components(kept & kept.T & (shares > 0))[0])
+
+
+def _with_chains(found: ModelSelection, chains: int | None) -> ModelSelection:
+    """The same choice, with what chains say about it."""
+    if chains is None or chains >= found.chosen:
+        return found
+    low = max(found.k[0], min(found.interval[0], chains - round(_DOUBT * chains)))
+    first = dict(found.candidates[0])
+    first["text"] += f"; they lie in about {chains} chains, each of which may be one group"
+    return replace(
+        found,
+        interval=(low, found.interval[1]),
+        candidates=[first, *found.candidates[1:]],
+        reason=first["text"],
+    )
 
 
 def _describe(k: int, chosen: int, strength: float, looked_at: dict[int, _Look]) -> dict[str, Any]:

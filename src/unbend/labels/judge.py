@@ -24,6 +24,7 @@ little about likeness, the features judge alone, with a larger ε².
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -36,7 +37,7 @@ from unbend.samples.directions import principal_directions
 from unbend.samples.graph import links
 from unbend.samples.neighbors import place
 
-__all__ = ["Judge"]
+__all__ = ["Evidence", "Judge"]
 
 # ε² of the rates. Larger than in training: with few samples a cluster, a small ε² rewards
 # labellings that cut the features into pieces of equal size.
@@ -47,6 +48,16 @@ _EPS_SQ_ALONE = 1.0
 _WEIGHTS = {"samples": 2, "features": 1, "graph": 1}
 _ROWS = 10_000  # a random sample that measures the rates
 _LEAST = 1e-6  # a share, so that its logarithm exists
+
+
+class Evidence(NamedTuple):
+    """What a judge looks at: for the merge tree, which scores many mergers at a time."""
+
+    Z: Tensor  # features at ``rows``
+    X: Tensor | None  # samples at ``rows``
+    links: tuple[NDArray[np.int32], NDArray[np.int32]] | None  # of all samples
+    eps_sq: float
+    weights: dict[str, int]
 
 
 class Judge:
@@ -92,6 +103,11 @@ class Judge:
     def only_features(self) -> bool:
         """Whether the features of stage 1 judge alone."""
         return self._X is None
+
+    def evidence(self) -> Evidence:
+        """What the shares are computed from."""
+        eps_sq = _EPS_SQ_ALONE if self.only_features else _EPS_SQ
+        return Evidence(self._Z, self._X, self._links, eps_sq, _WEIGHTS)
 
     def shares(self, labels: Tensor, k: int) -> dict[str, float]:
         """The shares of a labelling by name, from labels of all samples or of those at ``rows``.

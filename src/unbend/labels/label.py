@@ -306,7 +306,7 @@ def classify(reps: Representatives, C: Tensor, progress: Progress) -> Assigned:
         f"{empty.numel()} of {reps.n_clusters} clusters were outvoted everywhere by larger ones"
     )
     outcome = f"{left} stay empty" if left else "their potentials were raised"
-    doubt = f"{raised}; {outcome}; a smaller `eta` or `n_clusters` may fit the codes better"
+    doubt = f"{raised}; {outcome}; fewer clusters may fit the samples better"
     return Assigned(reps, labels, doubt)
 
 

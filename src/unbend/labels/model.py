@@ -33,7 +33,8 @@ class LabelModel:
     method : str
         ``"dense"``, ``"blocks"`` or ``"landmarks"``.
     merge_tree : ndarray of shape (n_clusters - 1, 4)
-        A SciPy linkage of the clusters, see :func:`~unbend.labels.ward_tree`.
+        A SciPy linkage of the clusters: by the judge's score where several labellings were
+        compared, up to 100 clusters; otherwise see :func:`~unbend.labels.ward_tree`.
     representatives : Representatives
         Codes and potentials for :meth:`predict_proba`.
     reassigned : float or None

@@ -7,6 +7,9 @@ from typing import Any
 
 __all__ = ["ModelSelection"]
 
+_BAR = 60  # characters of a bar in the terminal
+_SIGNS = "=-"
+
 
 @dataclass(frozen=True)
 class ModelSelection:
@@ -67,6 +70,37 @@ class ModelSelection:
             for row in zip(*(getattr(self, name) for name in columns), strict=True)
         ]
 
+    def describe(self) -> list[str]:
+        """The choice, its interval, and a sentence and a bar of cluster sizes per candidate.
+
+        In a bar the sign changes from one cluster to the next, the largest first.
+        """
+        low, high = self.interval
+        span = "" if low == high else f", {low} to {high} are plausible"
+        lines = [f"number of clusters: {self.chosen}{span}"]
+        for row in self.candidates:
+            lines += [f"  {row['text']}", f"    {_bar(row['sizes'])}"]
+        return lines
+
+    def plot_candidates(self, ax: Any = None) -> Any:
+        """Draw the cluster sizes of each candidate below its sentence; returns the axes.
+
+        Parameters
+        ----------
+        ax : matplotlib.axes.Axes, optional
+            Where to draw; a new figure by default.
+        """
+        ax = _axes(ax)
+        for height, row in enumerate(reversed(self.candidates)):
+            start = 0.0
+            for i, share in enumerate(row["sizes"]):
+                ax.barh(height, share, left=start, height=0.3, color=("C0", "0.7")[i % 2])
+                start += share
+            ax.text(0, height + 0.22, row["text"], fontsize="small")
+        ax.set(xlim=(0, 1), ylim=(-0.3, len(self.candidates) - 0.3), yticks=[])
+        ax.set_xlabel("share of the samples")
+        return ax
+
     def plot(self, ax: Any = None) -> Any:
         """Draw gap, strength and stability over k; returns the axes.
 
@@ -75,12 +109,7 @@ class ModelSelection:
         ax : matplotlib.axes.Axes, optional
             Where to draw; a new figure by default.
         """
-        try:
-            from matplotlib import pyplot as plt
-        except ImportError as error:
-            raise ImportError("plotting needs matplotlib; pip install unbend[plot]") from error
-        if ax is None:
-            ax = plt.subplots(figsize=(7, 3.5), layout="constrained")[1]
+        ax = _axes(ax)
         ax.plot(self.k, self.gap, "o-", ms=3, color="C0", label="gap of the graphs")
         looked = [i for i, value in enumerate(self.strength) if value is not None]
         ks = [self.k[i] for i in looked]
@@ -96,3 +125,25 @@ class ModelSelection:
         handles = ax.get_legend_handles_labels()[0] + other.get_legend_handles_labels()[0]
         ax.legend(handles=handles, fontsize="small")
         return ax
+
+
+def _axes(ax: Any) -> Any:
+    """The axes to draw on."""
+    try:
+        from matplotlib import pyplot as plt
+    except ImportError as error:
+        raise ImportError("plotting needs matplotlib; pip install unbend[plot]") from error
+    return plt.subplots(figsize=(7, 3.5), layout="constrained")[1] if ax is None else ax
+
+
+def _bar(sizes: list[float]) -> str:
+    """Shares as a bar; clusters smaller than half a character may vanish.
+
+    >>> _bar([0.5, 0.3, 0.2])
+    '==============================------------------============'
+    """
+    text, end = "", 0.0
+    for i, share in enumerate(sizes):
+        end += share
+        text += _SIGNS[i % 2] * (round(end * _BAR) - len(text))
+    return text

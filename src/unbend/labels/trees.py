@@ -1,9 +1,9 @@
-"""The merge tree of a model: built in three ways, of which the judge keeps one.
+"""The merge tree of a model: each step merges the pair that costs the judge's score least.
 
 Which clusters are alike depends on the data. Ward's rule on the features of stage 1 fails where
 groups are long or curved, coding length where clusters have few samples beside d, and membership
-where stage 2 has separated the pieces of a group. None is best everywhere, so the cuts of each tree
-are judged like other labellings, without true labels.
+where stage 2 has separated the pieces of a group. The judge sees samples, features and the graph of
+neighbours at once, and it knows no true labels.
 """
 
 from __future__ import annotations
@@ -13,102 +13,207 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from unbend.labels.hierarchy import cut_tree, merge_clusters
+from unbend.functional import coding_rate
 from unbend.labels.judge import Judge
 from unbend.labels.model import LabelModel
-from unbend.labels.subspaces import second_moments
+from unbend.labels.subspaces import coding_rates, second_moments
+from unbend.samples.directions import principal_directions
 
-__all__ = ["MOST_IN_TREES", "choose_tree", "membership_tree"]
+__all__ = ["MOST_IN_TREES", "judged_tree"]
 
-MOST_IN_TREES = (
-    100  # clusters; above, Ward's tree is kept, because second moments take k·d² numbers
-)
-_CUTS = (0.75, 0.5, 0.25)  # shares of the clusters that are left
-_TINY = 0.02  # of the mean size: a smaller cluster is a splinter
-_WITH_SPLINTER = 0.5  # what the score of a cut with a splinter is worth
+MOST_IN_TREES = 100  # clusters; above, Ward's tree is kept: all pairs of second moments are joined
+_WIDEST = 128  # directions of features that are looked at; work grows with their third power
+# Of the mean size: a smaller cluster is a splinter. Rates favour it, because few samples span few
+# directions, and would join splinters with each other.
+_TINY = 0.1
+_LEAST = 1e-6  # a share, so that its logarithm exists
+
+Array = NDArray[np.float64]
 
 
-def membership_tree(
-    p: NDArray[np.float64], labels: NDArray[np.int64], k: int
-) -> NDArray[np.float64]:
-    r"""Merge k clusters by average linkage of the membership.
+def judged_tree(model: LabelModel, judge: Judge) -> Array:
+    r"""Merge clusters greedily by the score of :class:`~unbend.labels.judge.Judge`.
 
-    Each step merges the pair with the largest mean membership :math:`\barΓ_{ab}` between a sample
-    of one and a sample of the other. A tiny cluster that belongs to a larger one is absorbed early,
-    because the mean does not grow with size.
+    Each step merges the pair after whose merger the score is highest. As long as there are
+    splinters, clusters of one sample or of less than a tenth of the mean size, the smallest is
+    merged, into the cluster that is none after which the score is highest.
 
     Parameters
     ----------
-    p : ndarray of shape (n, k)
-        Membership of the samples in each cluster.
-    labels : ndarray of shape (n,)
-        Their clusters.
+    model : LabelModel
+        Its own tree is returned for more than 100 clusters, where trying all pairs takes too
+        long.
+    judge : Judge
+        Of the samples that the model was fitted to.
 
     Returns
     -------
     ndarray of shape (k - 1, 4)
-        A SciPy linkage. The height is :math:`1 / (1 + n \barΓ_{ab})`: small where two clusters
-        share their membership, 1 where they share none.
-
-    Examples
-    --------
-    >>> p = np.array([[0.6, 0.4, 0.0], [0.4, 0.6, 0.0], [0.0, 0.0, 1.0]])
-    >>> membership_tree(p, np.arange(3), 3).round(2).tolist()
-    [[0.0, 1.0, 0.45, 2.0], [2.0, 3.0, 1.0, 3.0]]
+        A SciPy linkage. The height is the largest share of the score that a step has cost so far,
+        at least zero, because a dendrogram needs monotone heights.
     """
-    shared = np.zeros((k, k))
-    np.add.at(shared, labels, p)
-    shared = (shared + shared.T) / 2
-    sizes = np.bincount(labels, minlength=k).astype(np.float64).clip(1)
-    n, node, leaves = len(labels), np.arange(k), np.ones(k)
-    alive, tree, height = np.ones(k, dtype=bool), np.empty((max(0, k - 1), 4)), 0.0
+    k, evidence = model.n_clusters, judge.evidence()
+    if not 2 < k <= MOST_IN_TREES:
+        return model.merge_tree
+    labels = torch.from_numpy(model.labels)
+    some = labels[judge.rows]
+    shares: list[_Rates | _Both | _Links] = [_Rates(_leading(evidence.Z), some, k, evidence.eps_sq)]
+    weights = [evidence.weights["features"]]
+    if evidence.X is not None:
+        shares.append(_Both(_leading(evidence.X), some, k, evidence.eps_sq))
+        weights.append(evidence.weights["samples"])
+    if evidence.links is not None:
+        shares.append(_Links(evidence.links, model.labels, k))
+        weights.append(evidence.weights["graph"])
+    sizes = np.bincount(model.labels, minlength=k).astype(np.float64)
+    return _merge(shares, np.array(weights) / sum(weights), sizes)
+
+
+def _leading(X: Tensor) -> Tensor:
+    """Wide rows along their leading principal directions, scaled so that rates stay the same."""
+    width = X.shape[1]
+    if width <= _WIDEST:
+        return X
+    X = X.double()
+    X = X @ principal_directions(X)[1][:, -_WIDEST:]
+    scale: float = (width / X.shape[1]) ** 0.5  # a rate has a factor of the width
+    return X * scale
+
+
+def _merge(shares: list[_Rates | _Both | _Links], weights: Array, sizes: Array) -> Array:
+    """Merge until one cluster is left, always the pair with the highest score afterwards."""
+    k = len(sizes)
+    node, leaves, height = np.arange(k), np.ones(k), 0.0
+    alive, tree = np.ones(k, dtype=bool), np.empty((k - 1, 4))
     for step in range(k - 1):
-        mean = np.where(np.outer(alive, alive), shared / np.outer(sizes, sizes), -1.0)
-        np.fill_diagonal(mean, -1.0)
-        a, b = divmod(int(mean.argmax()), k)
-        height = max(height, 1 / (1 + n * float(mean[a, b])))  # rounding must not lower it
-        shared[a] += shared[b]
-        shared[:, a] += shared[:, b]
-        sizes[a], leaves[a], alive[b] = sizes[a] + sizes[b], leaves[a] + leaves[b], False
+        logs = [_log(share.after(alive)) for share in shares]
+        score = np.tensordot(weights, np.stack(logs), 1)
+        score[~_allowed(sizes, alive)] = -np.inf
+        a, b = divmod(int(score.argmax()), k)
+        before = sum(
+            w * float(_log(share.now(alive))) for w, share in zip(weights, shares, strict=True)
+        )
+        height = max(height, 1 - float(np.exp(score[a, b] - before)))
+        alive[b] = False
+        for share in shares:
+            share.merge(a, b, alive)
+        sizes[a], leaves[a] = sizes[a] + sizes[b], leaves[a] + leaves[b]
         tree[step] = [*sorted((node[a], node[b])), height, leaves[a]]
         node[a] = k + step
     return tree
 
 
-def choose_tree(
-    model: LabelModel, C: Tensor, Z: Tensor, judge: Judge, eps_sq: float = 0.1
-) -> NDArray[np.float64]:
-    """The merge tree whose cuts the judge prefers: the model's own, by length or by membership.
-
-    Parameters
-    ----------
-    model : LabelModel
-        Its tree is Ward's on the features of stage 1.
-    C, Z : Tensor of shape (n, d)
-        Codes and features of the samples.
-    eps_sq : float
-        ε² of the coding length.
-    """
-    k = model.n_clusters
-    if not 2 < k <= MOST_IN_TREES:
-        return model.merge_tree
-    rows, labels = judge.rows, torch.from_numpy(model.labels)
-    moments, counts = second_moments(Z[rows.to(Z.device)].cpu().float(), labels[rows], k)
-    p = model.predict_proba(C[rows.to(C.device)])
-    trees = (
-        model.merge_tree,
-        merge_clusters(moments, counts, eps_sq),
-        membership_tree(p, model.labels[rows.numpy()], k),
-    )
-    return max(trees, key=lambda tree: _score(tree, labels, k, judge))
+def _allowed(sizes: Array, alive: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """The pairs that may merge: all, or the smallest splinter with clusters that are none."""
+    tiny = alive & (sizes < max(2.0, _TINY * sizes[alive].mean()))
+    if tiny.any() and not tiny[alive].all():
+        pairs = np.zeros((len(sizes), len(sizes)), dtype=bool)
+        pairs[np.where(tiny, sizes, np.inf).argmin()] = alive & ~tiny
+        return pairs | pairs.T
+    pairs = np.outer(alive, alive)
+    np.fill_diagonal(pairs, False)
+    return pairs
 
 
-def _score(tree: NDArray[np.float64], labels: Tensor, k: int, judge: Judge) -> float:
-    """The judge's score of the cuts, on average."""
-    scores = []
-    for left in sorted({max(2, round(share * k)) for share in _CUTS}):
-        cut = torch.from_numpy(cut_tree(tree, left))[labels]
-        least = max(2.0, _TINY * len(labels) / left)
-        splinter = int(torch.bincount(cut, minlength=left).min()) < least
-        scores.append(judge.score(cut, left) * (_WITH_SPLINTER if splinter else 1.0))
-    return float(np.mean(scores))
+def _log(share: Array | float) -> Array:
+    found: Array = np.log(np.maximum(share, _LEAST))
+    return found
+
+
+class _Rates:
+    """The explained share of the coding rate, and what merging each pair takes from it."""
+
+    def __init__(
+        self, X: Tensor, labels: Tensor, k: int, eps_sq: float, centred: bool = False
+    ) -> None:
+        X = X.double()
+        self.eps_sq, self.centred, self.n = eps_sq, centred, len(X)
+        self.whole = max(float(coding_rate(X, eps_sq)), _LEAST)
+        self.moments, self.counts = second_moments(X, labels, k)
+        self.sums = torch.zeros(k, X.shape[1], dtype=X.dtype).index_add_(0, labels, X)
+        self.own = self._parts(self.moments, self.counts, self.sums)
+        self.loss = np.zeros((k, k))
+        for a in range(k):
+            self._price(a, np.arange(a + 1, k))
+
+    def now(self, alive: NDArray[np.bool_]) -> float:
+        """The share of the present clusters."""
+        return 1 - float(self.own[torch.from_numpy(alive)].sum()) / self.whole
+
+    def after(self, alive: NDArray[np.bool_]) -> Array:
+        """The share after merging each pair."""
+        found: Array = self.now(alive) - self.loss
+        return found
+
+    def merge(self, a: int, b: int, alive: NDArray[np.bool_]) -> None:
+        """Merge b into a."""
+        for sums in (self.moments, self.counts, self.sums):
+            sums[a] += sums[b]
+        one = slice(a, a + 1)
+        self.own[one] = self._parts(self.moments[one], self.counts[one], self.sums[one])
+        others = np.flatnonzero(alive)
+        self._price(a, others[others != a])
+
+    def _price(self, a: int, others: NDArray[np.int64]) -> None:
+        if not len(others):
+            return
+        rows = torch.from_numpy(others)
+        union = self._parts(*(s[rows] + s[a] for s in (self.moments, self.counts, self.sums)))
+        loss = ((union - self.own[rows] - self.own[a]) / self.whole).numpy()
+        self.loss[a, others], self.loss[others, a] = loss, loss
+
+    def _parts(self, moments: Tensor, counts: Tensor, sums: Tensor) -> Tensor:
+        """n_q / n · R(X_q), with every cluster moved to its own mean if ``centred``."""
+        if self.centred:
+            outer = sums[..., :, None] * sums[..., None, :]
+            moments = moments - outer / counts.clamp_min(1)[..., None, None]
+        return counts / self.n * coding_rates(moments, counts, self.eps_sq)
+
+
+class _Both:
+    """The mean of the shares for linear and for affine clusters."""
+
+    def __init__(self, X: Tensor, labels: Tensor, k: int, eps_sq: float) -> None:
+        self.parts = [_Rates(X, labels, k, eps_sq, centred) for centred in (False, True)]
+
+    def now(self, alive: NDArray[np.bool_]) -> float:
+        return sum(part.now(alive) for part in self.parts) / 2
+
+    def after(self, alive: NDArray[np.bool_]) -> Array:
+        return (self.parts[0].after(alive) + self.parts[1].after(alive)) / 2
+
+    def merge(self, a: int, b: int, alive: NDArray[np.bool_]) -> None:
+        for part in self.parts:
+            part.merge(a, b, alive)
+
+
+class _Links:
+    """The share of a cluster's links that stay inside it, averaged over clusters."""
+
+    def __init__(
+        self, links: tuple[NDArray[np.int32], NDArray[np.int32]], labels: NDArray[np.int64], k: int
+    ) -> None:
+        self.between = np.zeros((k, k))
+        np.add.at(self.between, tuple(labels[ends] for ends in links), 1.0)
+        self.whole = self.between.sum(1)
+
+    def now(self, alive: NDArray[np.bool_]) -> float:
+        return float(self._inside()[alive].mean())
+
+    def after(self, alive: NDArray[np.bool_]) -> Array:
+        inside, own = self._inside(), self.between.diagonal()
+        both = own[:, None] + own + self.between + self.between.T
+        both /= np.maximum(self.whole[:, None] + self.whole, 1)
+        total = inside[alive].sum() - inside[:, None] - inside + both
+        found: Array = total / (alive.sum() - 1)
+        return found
+
+    def merge(self, a: int, b: int, alive: NDArray[np.bool_]) -> None:
+        self.between[a] += self.between[b]
+        self.between[:, a] += self.between[:, b]
+        self.between[b], self.between[:, b] = 0.0, 0.0
+        self.whole[a] += self.whole[b]
+
+    def _inside(self) -> Array:
+        found: Array = self.between.diagonal() / np.maximum(self.whole, 1)
+        return found

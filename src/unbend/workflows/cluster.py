@@ -374,11 +374,7 @@ class _Job:
         text += f"; {choices(model.config_, model.neighbors_, model.labelling_)}"
         selection = model.model_selection_
         if selection is not None:
-            low, high = selection.interval
-            span = "" if low == high else f", {low} to {high} are plausible"
-            lines = [f"number of clusters: {selection.chosen}{span}"]
-            lines += [f"  {row['text']}" for row in selection.candidates]
-            text += "\n" + "\n".join(lines)
+            text += "\n" + "\n".join(selection.describe())
         if model.outliers == "label":
             noise = count(int((model.labels_ < 0).sum()), "outlier")
             text += f"\n{noise} labelled -1"

@@ -15,7 +15,7 @@ from unbend.labels.assign import assign
 from unbend.labels.spectral import Membership
 from unbend.labels.subspaces import coding_length, coding_rates
 
-__all__ = ["former_number", "merge_by_priced_length"]
+__all__ = ["former_number", "membership_tree", "merge_by_priced_length"]
 
 _ETA = 0.175  # the paper's, for every k
 _PILOT, _MOST = 1200, 60
@@ -90,3 +90,50 @@ def merge_by_priced_length(
         if len(alive) > 1:
             price(a)
     return np.unique(groups, return_inverse=True)[1]
+
+
+def membership_tree(
+    p: NDArray[np.float64], labels: NDArray[np.int64], k: int
+) -> NDArray[np.float64]:
+    r"""Merge k clusters by average linkage of the membership.
+
+    Each step merges the pair with the largest mean membership :math:`\barΓ_{ab}` between a sample
+    of one and a sample of the other. A tiny cluster that belongs to a larger one is absorbed early,
+    because the mean does not grow with size.
+
+    Parameters
+    ----------
+    p : ndarray of shape (n, k)
+        Membership of the samples in each cluster.
+    labels : ndarray of shape (n,)
+        Their clusters.
+
+    Returns
+    -------
+    ndarray of shape (k - 1, 4)
+        A SciPy linkage. The height is :math:`1 / (1 + n \barΓ_{ab})`: small where two clusters
+        share their membership, 1 where they share none.
+
+    Examples
+    --------
+    >>> p = np.array([[0.6, 0.4, 0.0], [0.4, 0.6, 0.0], [0.0, 0.0, 1.0]])
+    >>> membership_tree(p, np.arange(3), 3).round(2).tolist()
+    [[0.0, 1.0, 0.45, 2.0], [2.0, 3.0, 1.0, 3.0]]
+    """
+    shared = np.zeros((k, k))
+    np.add.at(shared, labels, p)
+    shared = (shared + shared.T) / 2
+    sizes = np.bincount(labels, minlength=k).astype(np.float64).clip(1)
+    n, node, leaves = len(labels), np.arange(k), np.ones(k)
+    alive, tree, height = np.ones(k, dtype=bool), np.empty((max(0, k - 1), 4)), 0.0
+    for step in range(k - 1):
+        mean = np.where(np.outer(alive, alive), shared / np.outer(sizes, sizes), -1.0)
+        np.fill_diagonal(mean, -1.0)
+        a, b = divmod(int(mean.argmax()), k)
+        height = max(height, 1 / (1 + n * float(mean[a, b])))  # rounding must not lower it
+        shared[a] += shared[b]
+        shared[:, a] += shared[:, b]
+        sizes[a], leaves[a], alive[b] = sizes[a] + sizes[b], leaves[a] + leaves[b], False
+        tree[step] = [*sorted((node[a], node[b])), height, leaves[a]]
+        node[a] = k + step
+    return tree
