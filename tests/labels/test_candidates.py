@@ -175,17 +175,16 @@ def test_spectral_clustering_of_the_neighbours_is_a_candidate():
 
 
 def test_without_samples_the_graph_of_the_features_is_a_candidate():
-    """Two arcs of one circle, each too long for k-means: the graph of the features finds them."""
-    spread = torch.linspace(0, 0.8 * torch.pi, 200)
-    angle = torch.cat([spread, spread + torch.pi])
-    circle = torch.stack([angle.cos(), angle.sin()], dim=1)
-    bend = torch.stack([(3 * angle).cos(), (3 * angle).sin()], dim=1)
-    Z = torch.nn.functional.normalize(torch.cat([circle, bend], dim=1), dim=1)
-    found = choose_labelling([Codes("stage 1", Z, Z, 0.05), Codes("stage 2", Z, Z, 0.05)], 2)
-    names = {row["labelling"] for row in found.model.candidates}
-    assert "stage 1: spectral clustering of the 5 nearest features" in names
+    """Two whole circles around one centre: neither k-means nor a blurred Γ tells them apart."""
+    angle = torch.arange(200) * (2 * torch.pi / 200)
+    circle, empty = torch.stack([angle.cos(), angle.sin()], dim=1), torch.zeros(200, 2)
+    Z = torch.cat([torch.cat([circle, empty], 1), torch.cat([empty, circle], 1)])
+    found = choose_labelling([Codes("stage 1", Z, Z, 2.0), Codes("stage 2", Z, Z, 2.0)], 2)
+    rows = {row["labelling"]: row["score"] for row in found.model.candidates}
+    graph = "stage 1: spectral clustering of the 5 nearest features"
+    assert rows[graph] == max(rows.values()) > 1.1 * rows["stage 2: k-means of the codes"]
     assert adjusted_rand_score(np.arange(400) // 200, found.model.labels) == 1.0
-    with_samples = choose_labelling([Codes("stage 1", Z, Z, 0.05)], 2, samples=Z)
+    with_samples = choose_labelling([Codes("stage 1", Z, Z, 2.0)], 2, samples=Z)
     assert not any("features" in row["labelling"] for row in with_samples.model.candidates)
 
 
