@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 from sklearn.datasets import load_digits
-from sklearn.metrics import adjusted_rand_score
+from sklearn.metrics import adjusted_rand_score, homogeneity_score
 
 from unbend import MLC, load
 from unbend.baselines import CPP
@@ -105,7 +105,8 @@ def test_an_interrupted_fit_resumes_as_vectors(faces, tmp_path):
 
 @pytest.fixture(scope="module")
 def from_table():
-    return MLC(10, random_state=0).fit(load_digits().data)
+    """Of 600 digits in 20 groups, which their graph of neighbours does not show clearly."""
+    return MLC(20, random_state=0).fit(load_digits().data[:600])
 
 
 def test_vectors_of_pixels_are_seen_as_images(from_table):
@@ -113,13 +114,13 @@ def test_vectors_of_pixels_are_seen_as_images(from_table):
     assert from_table.config_.preset == "images"
     assert from_table.config_.network.backbone == "convnet"
     assert "the 64 columns are pixels of images of 8 x 8" in from_table.describe()
-    assert adjusted_rand_score(digits.target, from_table.labels_) > 0.85
-    as_images = MLC(10, random_state=0).fit(digits.images)
-    assert adjusted_rand_score(as_images.labels_, from_table.labels_) > 0.85  # rounding aside
+    assert homogeneity_score(digits.target[:600], from_table.labels_) > 0.85
+    as_images = MLC(20, random_state=0).fit(digits.images[:600])
+    assert adjusted_rand_score(as_images.labels_, from_table.labels_) > 0.8  # rounding aside
 
 
 def test_new_vectors_of_pixels_stay_vectors(from_table, tmp_path):
-    X = load_digits().data
+    X = load_digits().data[:600]
     from_table.save(tmp_path / "model")
     again = load(tmp_path / "model")
     np.testing.assert_array_equal(again.predict(X), from_table.labels_)
@@ -131,11 +132,16 @@ def test_new_vectors_of_pixels_stay_vectors(from_table, tmp_path):
     assert path.stat().st_size > 0
 
 
-def test_vectors_stay_vectors_where_asked_or_linear(faces):
-    samples, scaling = prepare(load_digits().data)
-    assert look_at(samples, scaling, 10).samples.shape == (1797, 1, 8, 8)
-    assert look_at(samples, scaling, 10, preset="vectors").samples is samples
-    assert look_at(samples, scaling, 10, asked=["network.backbone"]).samples is samples
+def test_vectors_stay_vectors_where_asked_or_linear_or_clear():
+    clear, scaling = prepare(load_digits().data)
+    seen = look_at(clear, scaling, 10)
+    assert seen.samples is clear
+    assert seen.neighbors is not None
+    assert seen.neighbors.cut < 0.01
+    samples, scaling = prepare(load_digits().data[:600])
+    assert look_at(samples, scaling, 20).samples.shape == (600, 1, 8, 8)
+    assert look_at(samples, scaling, 20, preset="vectors").samples is samples
+    assert look_at(samples, scaling, 20, asked=["network.backbone"]).samples is samples
     flat = faces_under_light(20)[0].astype(float)
     linear = look_at(*prepare(flat), 20)
     assert linear.samples.shape == (800, 256)

@@ -49,6 +49,11 @@ class NeighborChoice:
     scores: Mapping[str, float]
 
     @property
+    def cut(self) -> float:
+        """What the chosen graph leaves to cut, as a share of a cluster's links."""
+        return 1 - self.scores[self.metric]
+
+    @property
     def ridge_leaves(self) -> float:
         """What the best ridge neighbours leave to cut, as a share of what the best others leave."""
         return _ridge_leaves(self.scores)

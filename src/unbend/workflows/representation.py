@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
 from torch.nn.functional import interpolate
 
 from unbend.progress import Progress, silent
@@ -42,12 +41,7 @@ def pixels_separate_better(
     """Whether the pixels of gray images (m, c, h, w) leave clearly less to cut than embeddings."""
     gray = torch.from_numpy(np.ascontiguousarray(images[:, :1])).float()
     small = interpolate(gray, size=(PIXEL_SIDE, PIXEL_SIDE), mode="bilinear", antialias=True)
-    by_pixels = _cut(small.flatten(1), n_clusters, progress)
-    by_encoder = _cut(prepare(np.asarray(embeddings))[0], n_clusters, progress)
-    return by_pixels <= _LEAVE * by_encoder
-
-
-def _cut(vectors: Tensor, n_clusters: int | str, progress: Progress) -> float:
-    """What the best neighbour graph leaves to cut, in shares of a cluster's links."""
-    choice = choose_metric(vectors, n_clusters, progress=progress)
-    return 1 - choice.scores[choice.metric]
+    vectors = prepare(np.asarray(embeddings))[0]
+    by_pixels = choose_metric(small.flatten(1), n_clusters, progress=progress)
+    by_encoder = choose_metric(vectors, n_clusters, progress=progress)
+    return by_pixels.cut <= _LEAVE * by_encoder.cut
