@@ -329,17 +329,16 @@ class MLC(FittedModel):
     def _look_at(self, array: NDArray[Any], progress: Progress) -> Seen:
         """The scaled samples of fit; images may become vectors of their pixels, or the reverse."""
         samples, scaling = prepare(array)
-        if self._reader.encoder_name is not None:
-            return Seen(samples, scaling)
         asked = {*settings_of(self), *(self.settings or {})}
         if callable(self.views):
             asked.add("views.source")
+        encoded = self._reader.encoder_name is not None
         with use_threads(1 if len(array) <= _FEW_SAMPLES else 0):
             return look_at(
                 samples,
                 scaling,
                 self.n_clusters,
-                preset=self.preset,
+                preset="vectors" if encoded else self.preset,
                 asked=asked,
                 progress=progress,
             )
