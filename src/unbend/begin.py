@@ -40,7 +40,8 @@ _RIDGE_LEAVES = 0.85
 # Of the links between pixels to cut: with less, vectors of pixels stay vectors, which is as good
 # and several times faster.
 _CLEAR = 0.01
-_OF_IMAGES = ("views.", "network.backbone", "pretrain.method")  # settings that keep images images
+# Settings that were chosen for samples of one form, which they then keep.
+_OF_ONE_FORM = ("views.", "network.backbone", "pretrain.method")
 
 
 class Seen(NamedTuple):
@@ -70,7 +71,7 @@ def look_at(
     backbone or method of stage 1, samples stay what they are.
     """
     same = Seen(samples, scaling)
-    if preset not in ("auto", "vectors") or any(name.startswith(_OF_IMAGES) for name in asked):
+    if preset not in ("auto", "vectors") or any(name.startswith(_OF_ONE_FORM) for name in asked):
         return same
     if preset == "vectors":
         return Seen(*scaling.as_vectors(samples)) if scaling.is_image else same
