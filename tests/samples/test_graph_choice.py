@@ -8,9 +8,10 @@ import torch
 from scipy.sparse.csgraph import laplacian
 from tests.generators.subspaces import union_of_subspaces
 
+from unbend.experiments.suite.synthetic import faces_under_light
 from unbend.samples import NeighborChoice, choose_metric, nearest_neighbors
 from unbend.samples.graph import graph_embedding, graph_spectrum
-from unbend.samples.graph_choice import METRICS, _best
+from unbend.samples.graph_choice import METRICS, _best, _ridge_leaves
 
 
 def random(*shape: int, seed: int = 0) -> torch.Tensor:
@@ -160,7 +161,28 @@ def test_choice_round_trips_through_json():
 
 @pytest.mark.parametrize(("ridge", "chosen"), [(0.805, "cosine"), (0.83, "ridge:0.01")])
 def test_ridge_must_leave_a_tenth_less_to_cut(ridge, chosen):
-    assert _best({"euclidean": 0.7, "cosine": 0.8, "ridge:0.01": ridge}) == chosen
+    scores = {"euclidean": 0.7, "cosine": 0.8, "ridge:0.01": ridge}
+    leaves = _ridge_leaves(scores)
+    assert leaves == pytest.approx((1 - ridge) / 0.2)
+    assert _best(scores, leaves) == chosen
+
+
+def test_ridge_has_nothing_to_improve_where_others_cut_no_link():
+    assert _ridge_leaves({"euclidean": 1.0, "ridge:0.01": 1.0}) == 1
+    assert _ridge_leaves({"euclidean": 0.995, "ridge:0.01": 1.0}, least=0.01) == 1
+
+
+def test_for_unknown_k_ridge_has_to_lead_at_one_number():
+    """Thirty faces under light: ridge neighbours lead by far at 30 parts, and are behind at 8."""
+    X = torch.from_numpy(faces_under_light()[0])
+    unknown, known = choose_metric(X, "auto"), choose_metric(X, 30)
+    assert unknown.ridge_leaves < 0.8
+    assert unknown.ridge_leaves == pytest.approx(known.ridge_leaves, abs=0.02)
+    assert unknown.metric.startswith("ridge:")
+    scores = unknown.scores
+    mean_of_all = min(1 - s for m, s in scores.items() if m.startswith("ridge:"))
+    mean_of_all /= min(1 - s for m, s in scores.items() if not m.startswith("ridge:"))
+    assert mean_of_all > 0.85  # the mean over all k hides it
 
 
 def test_a_close_second_is_named_with_its_score():

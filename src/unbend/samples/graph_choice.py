@@ -37,26 +37,30 @@ _JUDGED_BY = 5  # neighbours, as many as the views take
 # Of the cut that the best plain metric leaves: ridge neighbours must leave less. They whiten what
 # the network sees, and the best of eight weights comes close to a better metric by chance.
 _RIDGE_LEAVES = 0.9
+_TIE = 1e-4  # scores that differ less are equal: the eigenvalues have a tolerance
 _DOMINATES = 0.9  # of the variance: a column in a unit of its own
 _UNKNOWN_K = (2, 3, 5, 8, 12, 20, 30, 50)  # k to average over when it is not known
+# Ridge neighbours show many subspaces at the number that there are, and not in the mean over all k.
+# A lead at two or three parts, or where hardly a link is cut, comes by chance.
+_FEWEST_UNKNOWN, _OPEN = 5, 0.01
 
 
 @dataclass(frozen=True)
 class NeighborChoice:
-    """The metric of the neighbours, and the mean of λ_1 to λ_k of every candidate."""
+    """The metric of the neighbours, and the mean of λ_1 to λ_k of every candidate.
+
+    ``ridge_leaves`` is what the best ridge neighbours leave to cut, as a share of what the best
+    others leave; for unknown k the smallest such share over several k.
+    """
 
     metric: str
     scores: Mapping[str, float]
+    ridge_leaves: float = 1.0
 
     @property
     def cut(self) -> float:
         """What the chosen graph leaves to cut, as a share of a cluster's links."""
         return 1 - self.scores[self.metric]
-
-    @property
-    def ridge_leaves(self) -> float:
-        """What the best ridge neighbours leave to cut, as a share of what the best others leave."""
-        return _ridge_leaves(self.scores)
 
     def reason(self) -> str:
         """One sentence that explains the choice to the user."""
@@ -78,13 +82,17 @@ class NeighborChoice:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain dict, ready for JSON."""
-        return {"metric": self.metric, "scores": dict(self.scores)}
+        return {
+            "metric": self.metric,
+            "scores": dict(self.scores),
+            "ridge_leaves": self.ridge_leaves,
+        }
 
     @classmethod
     def from_dict(cls, tree: Mapping[str, Any]) -> NeighborChoice:
         """Rebuild what :meth:`to_dict` wrote."""
         scores = {str(metric): float(score) for metric, score in tree["scores"].items()}
-        return cls(str(tree["metric"]), scores)
+        return cls(str(tree["metric"]), scores, float(tree["ridge_leaves"]))
 
 
 def choose_metric(
@@ -99,8 +107,8 @@ def choose_metric(
 
     The score of a metric is the mean of λ_1 to λ_k. Ties go to the earlier metric in ``metrics``.
     Ridge neighbours are taken only if they leave a tenth less to cut than every other metric.
-    For unknown k the score is averaged over several k. Columns are standardised where one of them
-    has almost all the variance.
+    For unknown k the score is averaged over several k, and ridge neighbours have to lead at one of
+    them. Columns are standardised where one of them has almost all the variance.
 
     Examples
     --------
@@ -117,28 +125,36 @@ def choose_metric(
         metrics = ("standardized",)
     wanted = [k] if k else [c for c in _UNKNOWN_K if c <= max(2, len(pilot) // 10)]
     wanted = [min(c, len(pilot) - 1) for c in wanted if c >= 1]
-    scores: dict[str, float] = {}
+    at: list[dict[str, float]] = [{} for _ in wanted]  # the scores for each k
     graphs = neighbors_by(pilot, _JUDGED_BY, metrics)
     for done, (metric, graph) in enumerate(zip(metrics, graphs, strict=True)):
         values = graph_spectrum(graph, max(wanted))
-        scores[metric] = float(np.mean([values[:c].mean() for c in wanted]))
+        for scores_at_k, c in zip(at, wanted, strict=True):
+            scores_at_k[metric] = float(values[:c].mean())
         progress(Tick("choosing neighbours", done + 1, len(metrics)))
-    return NeighborChoice(_best(scores), scores)
+    scores = {metric: float(np.mean([s[metric] for s in at])) for metric in metrics}
+    if k:
+        leaves = _ridge_leaves(scores)
+    else:
+        several = [s for c, s in zip(wanted, at, strict=True) if c >= _FEWEST_UNKNOWN]
+        leaves = min((_ridge_leaves(s, _OPEN) for s in several), default=1.0)
+    return NeighborChoice(_best(scores, leaves), scores, leaves)
 
 
-def _best(scores: Mapping[str, float]) -> str:
-    """The metric with the largest score; differences below the eigenvalues' tolerance are ties."""
-    if _ridge_leaves(scores) > _RIDGE_LEAVES:
-        scores = {m: score for m, score in scores.items() if not m.startswith(RIDGE)}
-    return next(m for m, score in scores.items() if score > max(scores.values()) - 1e-4)
+def _best(scores: Mapping[str, float], ridge_leaves: float) -> str:
+    """The metric with the largest score; ties go to the first."""
+    ridge = ridge_leaves <= _RIDGE_LEAVES
+    scores = {m: score for m, score in scores.items() if m.startswith(RIDGE) == ridge}
+    return next(m for m, score in scores.items() if score > max(scores.values()) - _TIE)
 
 
-def _ridge_leaves(scores: Mapping[str, float]) -> float:
+def _ridge_leaves(scores: Mapping[str, float], least: float = _TIE) -> float:
+    """1 if the best other neighbours leave less than ``least``: there is nothing to improve."""
     ridge = [1 - score for metric, score in scores.items() if metric.startswith(RIDGE)]
     plain = [1 - score for metric, score in scores.items() if not metric.startswith(RIDGE)]
     if not ridge or not plain:
         return 1.0 if plain else 0.0
-    return min(ridge) / max(min(plain), 1e-9)
+    return min(ridge) / min(plain) if min(plain) >= least else 1.0
 
 
 def _one_column_dominates(X: Tensor) -> bool:
