@@ -110,13 +110,18 @@ def test_the_table_is_sorted_and_survives_json():
     assert LabelModel.from_state(*model.state()).candidates == model.candidates
 
 
-def test_the_score_is_the_share_of_the_rate_that_labels_explain():
+def test_without_samples_the_score_is_that_of_features_and_of_their_graph():
     codes, y = states()
     model = choose_labelling(codes, 4).model
     Z, labels = codes[0].Z.double(), torch.from_numpy(y)
     whole = coding_rate(Z, 1.0)
     parts = sum((labels == q).double().mean() * coding_rate(Z[labels == q], 1.0) for q in range(4))
-    expected = float((whole - parts) / whole)
+    explained = float((whole - parts) / whole)
+    near, A = nearest_neighbors(codes[0].Z, 10).numpy(), np.zeros((len(y), len(y)))
+    np.put_along_axis(A, near, 1, axis=1)
+    A = np.maximum(A, A.T)
+    kept = np.mean([A[np.ix_(y == q, y == q)].sum() / A[y == q].sum() for q in range(4)])
+    expected = (explained * kept) ** 0.5
     assert model.candidates[0]["score"] == pytest.approx(expected, abs=1e-4)
 
 

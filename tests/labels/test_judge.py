@@ -55,8 +55,32 @@ def test_score_is_the_weighted_geometric_mean(problem):
     s = judge.shares(y, 3)
     expected = (s["samples"] ** 2 * s["features"] * s["graph"]) ** (1 / 4)
     assert judge.score(y, 3) == pytest.approx(expected)
+
+
+def test_without_samples_features_and_the_graph_of_their_ten_nearest_judge(problem):
+    Z, _, y, _ = problem
     alone = Judge(Z)
-    assert alone.score(y, 3) == pytest.approx(alone.shares(y, 3)["features"])
+    shares = alone.shares(y, 3)
+    near = nearest_neighbors(Z, 10)
+    given = Judge(Z, neighbors=near).shares(y, 3)
+    assert shares == pytest.approx(given)
+    assert set(shares) == {"features", "graph"}
+    assert alone.score(y, 3) == pytest.approx(math.sqrt(shares["features"] * shares["graph"]))
+    whole = coding_rate(Z.double(), 1.0)
+    parts = [Z[y == q].double() for q in range(3)]
+    rate = sum(len(part) / 150 * coding_rate(part, 1.0) for part in parts)
+    assert shares["features"] == pytest.approx(float(1 - rate / whole), abs=1e-5)
+
+
+def test_a_part_of_the_rows_has_its_own_graph(problem, monkeypatch):
+    """With more samples than are looked at, labels of these rows and of all give the same score."""
+    Z, _, y, _ = problem
+    monkeypatch.setattr("unbend.labels.judge._ROWS", 90)
+    judge = Judge(Z)
+    assert len(judge.rows) == 90
+    assert judge.shares(y[judge.rows], 3) == pytest.approx(judge.shares(y, 3))
+    own = Judge(Z[judge.rows]).shares(y[judge.rows], 3)
+    assert judge.shares(y, 3) == pytest.approx(own)
 
 
 def test_true_labels_beat_shuffled_and_merged_ones(problem):

@@ -1,11 +1,41 @@
-"""Numerical rank: the number of directions that features use."""
+"""Eigenpairs of symmetric matrices, and the number of directions that features use."""
 
 from __future__ import annotations
+
+from contextlib import AbstractContextManager, nullcontext
 
 import torch
 from torch import Tensor
 
-__all__ = ["numerical_rank"]
+from unbend.threads import use_threads
+
+__all__ = ["eigh", "eigvalsh", "numerical_rank"]
+
+# Rows of matrices that one thread decomposes: two take twice the processor time and are not sooner
+# done, and beside a busy program they take ten times as long. Smaller ones take no time.
+_ON_ONE_THREAD = range(200, 3000)
+
+
+def eigh(A: Tensor) -> tuple[Tensor, Tensor]:
+    """Eigenvalues, rising, and eigenvectors of a symmetric matrix.
+
+    >>> eigh(torch.diag(torch.tensor([2.0, 1.0])))[0]
+    tensor([1., 2.])
+    """
+    with _threads(A):
+        values, vectors = torch.linalg.eigh(A)
+    return values, vectors
+
+
+def eigvalsh(A: Tensor) -> Tensor:
+    """Eigenvalues, rising, of a symmetric matrix."""
+    with _threads(A):
+        values: Tensor = torch.linalg.eigvalsh(A)
+    return values
+
+
+def _threads(A: Tensor) -> AbstractContextManager[None]:
+    return use_threads(1) if A.shape[-1] in _ON_ONE_THREAD else nullcontext()
 
 
 def numerical_rank(Z: Tensor, energy: float = 0.95) -> int:
@@ -27,7 +57,7 @@ def numerical_rank(Z: Tensor, energy: float = 0.95) -> int:
         raise ValueError(f"`energy` of numerical_rank must lie in (0, 1), got {energy}; try 0.95")
     Z = Z.double()
     gram = Z.T @ Z if Z.shape[0] > Z.shape[1] else Z @ Z.T
-    power = torch.linalg.eigvalsh(gram).flip(0).clamp(min=0)
+    power = eigvalsh(gram).flip(0).clamp(min=0)
     share = power.cumsum(0) / power.sum()
     if not torch.isfinite(share).all():
         return 0

@@ -30,9 +30,6 @@ from unbend.samples.graph import graph_embedding
 
 __all__ = ["Codes", "Labelled", "States", "choose_labelling"]
 
-# Where only the features of stage 1 judge, labellings of stage 1 are fitted to their judge, k-means
-# most of all: they must score this much more to be kept.
-_LEAD = 1.005
 _TINY = 0.02  # of the mean size: a smaller cluster is a splinter
 _STARTS = 12  # of k-means
 _MANY = 50  # clusters above which blocks are not counted and joined: it takes twice k eigenvectors
@@ -120,10 +117,11 @@ def choose_labelling(
     """
     n = len(codes[0].Z)
     neighbors = neighbors if n <= _GRAPH_UP_TO else None
-    judge = Judge(codes[0].Z, samples, metric, neighbors)
+    graphs = _graphs(codes[0].Z, samples, neighbors)
+    widest = max(graphs.values(), key=lambda graph: graph.shape[1], default=None)
+    judge = Judge(codes[0].Z, samples, metric, widest)
     path = choose_method(method, n, k)
     settings = Settings(0.0, eps_sq, False, 1e-4, seed, None, progress)  # with the η of each state
-    graphs = _graphs(codes[0].Z, samples, neighbors)
     found = [
         candidate
         for source in range(len(codes))
@@ -183,7 +181,6 @@ def _candidates(
         assigned = classify(cut.representatives, state.C, settings.progress)
         sizes = torch.bincount(assigned.labels, minlength=k)
         score = judge.score(assigned.labels, k)
-        score = score / _LEAD if source == 0 and judge.only_features else score
         yield _Candidate(f"{state.name}: {way}", source, cut, assigned, score, int(sizes.min()))
 
 

@@ -15,6 +15,7 @@ from torch import Tensor
 
 from unbend.exceptions import UnbendWarning
 from unbend.functional import coding_rate
+from unbend.functional.spectrum import eigvalsh
 from unbend.labels.assign import assign
 from unbend.labels.selection import ModelSelection
 from unbend.labels.spectral import Membership
@@ -186,7 +187,7 @@ class _Spectra:
         rows = []
         for eta in etas:
             Gamma = Membership.of_few(C, eta, absolute, tol).dense()
-            rows.append(torch.linalg.eigvalsh(Gamma).flip(0)[: upper + 1].double().numpy())
+            rows.append(eigvalsh(Gamma).flip(0)[: upper + 1].double().numpy())
         return cls(np.asarray(etas, dtype=np.float64), np.stack(rows))
 
     def _at_sharp(self, k: int, wanted: NDArray[np.float64]) -> float:

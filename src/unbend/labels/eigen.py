@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from unbend.exceptions import NotConvergedWarning
+from unbend.functional.spectrum import eigh
 from unbend.progress import Progress, Tick, silent
 
 __all__ = ["Eigenpairs", "leading_eigenpairs"]
@@ -68,7 +69,7 @@ def leading_eigenpairs(
     image = apply(basis)
     residual = float("inf")
     for step in range(1, max_iter + 1):
-        values, rotation = torch.linalg.eigh(_symmetric(basis.T @ image))
+        values, rotation = eigh(_symmetric(basis.T @ image))
         keep = rotation[:, -b:].flip(1)
         values, vectors, product = values[-b:].flip(0), basis @ keep, image @ keep
         defects = product - vectors * values

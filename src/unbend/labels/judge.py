@@ -17,8 +17,9 @@ Three shares between 0 and 1 say how well a labelling fits, each seen from anoth
 
 The score is their geometric mean with weights 2 : 1 : 1. Each share alone fails on some data: the
 samples where groups are curved around one centre, the features where stage 1 was fitted to wrong
-neighbours, the graph where a small piece can be cut off cheaply. For images, whose pixels say
-little about likeness, the features judge alone, with a larger ε².
+neighbours, the graph where a small piece can be cut off cheaply. The pixels of images say little
+about likeness, so images have two shares: the features, with a larger ε², and the graph of the ten
+nearest features.
 """
 
 from __future__ import annotations
@@ -35,16 +36,16 @@ from unbend.functional import coding_rate
 from unbend.labels.subspaces import cluster_rates
 from unbend.samples.directions import principal_directions
 from unbend.samples.graph import links
-from unbend.samples.neighbors import place
+from unbend.samples.neighbors import nearest_neighbors, place
 
 __all__ = ["Evidence", "Judge"]
 
 # ε² of the rates. Larger than in training: with few samples a cluster, a small ε² rewards
 # labellings that cut the features into pieces of equal size.
 _EPS_SQ = 0.3
-# Where the features judge alone, a small ε² also prefers to split a class into its styles and to
-# merge two others.
+# Without samples, a small ε² also prefers to split a class into its styles and to merge two others.
 _EPS_SQ_ALONE = 1.0
+_NEAREST = 10  # features that are linked where no neighbours are given
 _WEIGHTS = {"samples": 2, "features": 1, "graph": 1}
 _ROWS = 10_000  # a random sample that measures the rates
 _LEAST = 1e-6  # a share, so that its logarithm exists
@@ -55,7 +56,7 @@ class Evidence(NamedTuple):
 
     Z: Tensor  # features at ``rows``
     X: Tensor | None  # samples at ``rows``
-    links: tuple[NDArray[np.int32], NDArray[np.int32]] | None  # of all samples
+    links: tuple[NDArray[np.integer], NDArray[np.integer]] | None  # between samples
     eps_sq: float
     weights: dict[str, int]
 
@@ -72,7 +73,8 @@ class Judge:
     metric : str
         Metric of their neighbours, see :func:`~unbend.samples.nearest_neighbors`.
     neighbors : Tensor of shape (n, m), optional
-        Neighbours of each sample.
+        Neighbours of each sample. Without them and without samples, the ten nearest features
+        among the rows that are looked at.
 
     Examples
     --------
@@ -97,30 +99,35 @@ class Judge:
         if samples is not None:
             rows = samples.detach()[self.rows.to(samples.device)].cpu()
             self._X = _principal(place(rows, metric), Z.shape[1])
-        self._links = None if neighbors is None else links(neighbors).nonzero()
-
-    @property
-    def only_features(self) -> bool:
-        """Whether the features of stage 1 judge alone."""
-        return self._X is None
+        self._eps_sq = _EPS_SQ_ALONE if samples is None else _EPS_SQ
+        self._links: tuple[NDArray[np.integer], NDArray[np.integer]] | None = None
+        self._links_rows = neighbors is None and samples is None and len(self._Z) > _NEAREST
+        if self._links_rows:
+            own, other = links(nearest_neighbors(self._Z, _NEAREST)).nonzero()
+            self._links = self.rows.numpy()[own], self.rows.numpy()[other]
+        elif neighbors is not None:
+            self._links = links(neighbors).nonzero()
 
     def evidence(self) -> Evidence:
         """What the shares are computed from."""
-        eps_sq = _EPS_SQ_ALONE if self.only_features else _EPS_SQ
-        return Evidence(self._Z, self._X, self._links, eps_sq, _WEIGHTS)
+        return Evidence(self._Z, self._X, self._links, self._eps_sq, _WEIGHTS)
 
     def shares(self, labels: Tensor, k: int) -> dict[str, float]:
         """The shares of a labelling by name, from labels of all samples or of those at ``rows``.
 
-        The graph needs labels of all samples.
+        A graph of all samples needs labels of all samples.
         """
         labels = labels.cpu()
+        some, everyone = labels, labels
+        if len(labels) == self.n:
+            some = labels[self.rows]
+        else:
+            everyone = labels.new_zeros(self.n)
+            everyone[self.rows] = labels
         found = {}
-        if self._links is not None and len(labels) == self.n:
-            found["graph"] = self._kept_links(labels.numpy(), k)
-        some = labels[self.rows] if len(labels) == self.n else labels
-        eps_sq = _EPS_SQ_ALONE if self.only_features else _EPS_SQ
-        found["features"] = _explained(self._Z, some, k, eps_sq)
+        if self._links is not None and (len(labels) == self.n or self._links_rows):
+            found["graph"] = self._kept_links(everyone.numpy(), k)
+        found["features"] = _explained(self._Z, some, k, self._eps_sq)
         if self._X is not None:
             affine = _explained(self._X, some, k, _EPS_SQ, centred=True)
             found["samples"] = (_explained(self._X, some, k, _EPS_SQ) + affine) / 2

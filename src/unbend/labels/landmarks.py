@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from unbend.functional.spectrum import eigh
 from unbend.labels.eigen import Eigenpairs, leading_eigenpairs
 from unbend.labels.kernel import row_blocks, similarity_kernel
 from unbend.labels.scaling import flat_start, symmetric_scaling
@@ -158,7 +159,7 @@ def landmark_spectrum(
     p = min(k + 1, m)
     b = min(m, p + max(4, p // 4))
     if m <= 4 * b:
-        values, vectors = torch.linalg.eigh(gram)
+        values, vectors = eigh(gram)
         values, vectors, residual = values[-p:].flip(0), vectors[:, -p:].flip(1), 0.0
     else:
         start = torch.randn(m, b, generator=generator).to(gram)

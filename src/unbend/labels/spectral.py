@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from unbend.functional.spectrum import eigh
 from unbend.labels.eigen import Eigenpairs, leading_eigenpairs
 from unbend.labels.kernel import BlockKernel, DenseKernel, row_blocks, similarity_kernel
 from unbend.labels.scaling import SinkhornScaling, flat_start, symmetric_scaling
@@ -56,7 +57,7 @@ class Membership:
 
     def spectrum(self, p: int) -> Eigenpairs:
         """The p leading eigenpairs by a full decomposition."""
-        values, vectors = torch.linalg.eigh(self.dense())
+        values, vectors = eigh(self.dense())
         return Eigenpairs(values[-p:].flip(0), vectors[:, -p:].flip(1), 0.0)
 
 

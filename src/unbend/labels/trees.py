@@ -191,7 +191,10 @@ class _Links:
     """The share of a cluster's links that stay inside it, averaged over clusters."""
 
     def __init__(
-        self, links: tuple[NDArray[np.int32], NDArray[np.int32]], labels: NDArray[np.int64], k: int
+        self,
+        links: tuple[NDArray[np.integer], NDArray[np.integer]],
+        labels: NDArray[np.int64],
+        k: int,
     ) -> None:
         self.between = np.zeros((k, k))
         np.add.at(self.between, tuple(labels[ends] for ends in links), 1.0)

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import normalize
 
+from unbend.functional.spectrum import eigh
 from unbend.knobs import RIDGE
 
 __all__ = ["principal_basis", "principal_directions", "standardized", "whitening_basis"]
@@ -19,7 +20,7 @@ _MULTIPLE = 32  # of which their number is one: the last digits of a share do no
 def principal_directions(X: Tensor) -> tuple[Tensor, Tensor]:
     """Eigenvalues (r,), rising, and eigenvectors (p, r) of XᵀX, from the smaller Gram matrix."""
     n, p = X.shape
-    values, vectors = torch.linalg.eigh(X.T @ X if p <= n else X @ X.T)
+    values, vectors = eigh(X.T @ X if p <= n else X @ X.T)
     values = values.clamp_min(0)
     if p > n:
         kept = values > 1e-9 * values.max()

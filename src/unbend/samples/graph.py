@@ -16,6 +16,8 @@ from scipy.sparse.csgraph import connected_components
 from scipy.sparse.linalg import LinearOperator, eigsh
 from torch import Tensor
 
+from unbend.functional.spectrum import eigh, eigvalsh
+
 __all__ = ["graph_embedding", "graph_spectrum", "links"]
 
 _DENSE = 600  # up to this many rows, compute all eigenpairs
@@ -58,11 +60,15 @@ def _leading(neighbors: Tensor, k: int, *, vectors: bool) -> _Pairs:
     adjacency, root = _normalized_adjacency(neighbors)
     n = len(root)
     count, component = connected_components(adjacency, directed=False)
+
+    def dense() -> Tensor:
+        return torch.from_numpy(adjacency.toarray())
+
     if not vectors and (n <= _DENSE or _VALUES * k > n):
-        return _Pairs(np.linalg.eigvalsh(adjacency.toarray())[::-1][:k], np.empty((n, 0)), count)
+        return _Pairs(eigvalsh(dense()).flip(0)[:k].numpy(), np.empty((n, 0)), count)
     if n <= _DENSE or _VECTORS * k > n:
-        values, U = np.linalg.eigh(adjacency.toarray())
-        return _Pairs(values[::-1][:k], U[:, ::-1][:, :k], count)
+        values, U = (found.flip(-1).numpy() for found in eigh(dense()))
+        return _Pairs(values[:k], U[:, :k], count)
     # Each component of the graph has the eigenvalue 1, with the eigenvector ``root`` on its own
     # rows. Lanczos iteration sees one copy of an eigenvalue that occurs several times, so these
     # are counted, and their eigenvectors are moved to the other end of the spectrum, -1.
