@@ -113,7 +113,7 @@ def test_scores_do_not_change_when_the_samples_turn(metric):
 
 
 def test_ties_go_to_the_first_metric():
-    X = torch.cat([random(30, 3), random(30, 3, seed=1) + 500])
+    X = torch.cat([random(30, 8), random(30, 8, seed=1) + 500])
     choice = choose_metric(X, 2)
     assert choice.scores["euclidean"] == pytest.approx(choice.scores["cosine"], abs=1e-4)
     assert choice.metric == METRICS[0] == "euclidean"
@@ -121,7 +121,7 @@ def test_ties_go_to_the_first_metric():
 
 @pytest.mark.parametrize("k", ["auto", 1, 3])
 def test_every_metric_has_a_score_between_minus_one_and_one(k):
-    choice = choose_metric(random(120, 4), k)
+    choice = choose_metric(random(120, 8), k)
     assert tuple(choice.scores) == METRICS
     assert all(-1 <= score <= 1 + 1e-6 for score in choice.scores.values())
     if k == 1:  # the largest eigenvalue is 1, whatever the graph
@@ -183,6 +183,30 @@ def test_for_unknown_k_ridge_has_to_lead_at_one_number():
     mean_of_all = min(1 - s for m, s in scores.items() if m.startswith("ridge:"))
     mean_of_all /= min(1 - s for m, s in scores.items() if not m.startswith("ridge:"))
     assert mean_of_all > 0.85  # the mean over all k hides it
+
+
+def test_angles_are_no_candidates_among_few_columns():
+    """Groups side by side on one ray have the same angle."""
+    blobs = [0.3 * random(60, 2, seed=q) + torch.tensor([4.0 * q, 4.0 * q]) for q in range(4)]
+    choice = choose_metric(torch.cat(blobs), 4)
+    assert set(choice.scores) == {"euclidean", "standardized"}
+    assert choice.metric in ("euclidean", "standardized")
+    assert choose_metric(random(60, 2), 2, metrics=("cosine",)).metric == "cosine"  # asked for
+    assert "cosine" in choose_metric(random(60, 8), 2).scores
+
+
+def test_ridge_neighbours_are_no_candidates_among_answers():
+    """Two parties vote alike; rare answers would be the heaviest in whitened columns."""
+    generator = torch.Generator().manual_seed(0)
+    y = torch.arange(300) % 2
+    likely = torch.tensor([0.9, 0.1])[y][:, None].repeat(1, 12)
+    votes = (torch.rand(300, 12, generator=generator) < likely).double()
+    choice = choose_metric(votes, 2)
+    assert not any(metric.startswith("ridge") for metric in choice.scores)
+    near = nearest_neighbors(votes, 5, metric=choice.metric)
+    assert (y[near] == y[:, None]).double().mean() > 0.95
+    mixed = torch.cat([votes[:, :5], random(300, 7)], 1)
+    assert any(metric.startswith("ridge") for metric in choose_metric(mixed, 2).scores)
 
 
 def test_a_close_second_is_named_with_its_score():

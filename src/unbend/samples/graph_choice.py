@@ -38,6 +38,10 @@ _JUDGED_BY = 5  # neighbours, as many as the views take
 # the network sees, and the best of eight weights comes close to a better metric by chance.
 _RIDGE_LEAVES = 0.9
 _TIE = 1e-4  # scores that differ less are equal: the eigenvalues have a tolerance
+# Columns below which the angle is no candidate: it leaves out the length, one direction of few, and
+# a graph of fewer directions is easier to cut whether or not there are groups.
+_ENOUGH_FOR_ANGLES = 8
+_ENOUGH_FOR_RIDGE = 4  # the same for ridge neighbours: so few columns hold few subspaces
 _DOMINATES = 0.9  # of the variance: a column in a unit of its own
 _UNKNOWN_K = (2, 3, 5, 8, 12, 20, 30, 50)  # k to average over when it is not known
 # Ridge neighbours show many subspaces at the number that there are, and not in the mean over all k.
@@ -108,7 +112,9 @@ def choose_metric(
     The score of a metric is the mean of λ_1 to λ_k. Ties go to the earlier metric in ``metrics``.
     Ridge neighbours are taken only if they leave a tenth less to cut than every other metric.
     For unknown k the score is averaged over several k, and ridge neighbours have to lead at one of
-    them. Columns are standardised where one of them has almost all the variance.
+    them. Columns are standardised where one of them has almost all the variance. Angles are left
+    out with fewer than eight columns, ridge neighbours with fewer than four or where most columns
+    take two values.
 
     Examples
     --------
@@ -121,8 +127,7 @@ def choose_metric(
     size = min(max(_PILOT, _PER_CLUSTER * k), _PILOT_MAX)
     order = torch.randperm(len(X), generator=torch.Generator().manual_seed(seed))[:size]
     pilot = X.detach().flatten(1)[order.sort().values.to(X.device)].cpu()
-    if _one_column_dominates(pilot) and "standardized" in metrics:
-        metrics = ("standardized",)
+    metrics = _suitable(metrics, pilot)
     wanted = [k] if k else [c for c in _UNKNOWN_K if c <= max(2, len(pilot) // 10)]
     wanted = [min(c, len(pilot) - 1) for c in wanted if c >= 1]
     at: list[dict[str, float]] = [{} for _ in wanted]  # the scores for each k
@@ -155,6 +160,29 @@ def _ridge_leaves(scores: Mapping[str, float], least: float = _TIE) -> float:
     if not ridge or not plain:
         return 1.0 if plain else 0.0
     return min(ridge) / min(plain) if min(plain) >= least else 1.0
+
+
+def _suitable(metrics: tuple[str, ...], X: Tensor) -> tuple[str, ...]:
+    """The metrics whose scores can be compared on such columns; all if that would leave none."""
+    if "standardized" in metrics and _one_column_dominates(X):
+        return ("standardized",)
+    left = metrics
+    if X.shape[1] < _ENOUGH_FOR_ANGLES:
+        left = tuple(m for m in left if m != "cosine")
+    if X.shape[1] < _ENOUGH_FOR_RIDGE or _is_mostly_binary(X):
+        left = tuple(m for m in left if not m.startswith(RIDGE))
+    return left or metrics
+
+
+def _is_mostly_binary(X: Tensor) -> bool:
+    """Whether most columns take two values at most, as answers and one-hot categories do.
+
+    Ridge neighbours whiten such columns, which makes rare values the most important ones. Rows that
+    share them fall into small parts that can be cut off cheaply.
+    """
+    low, high = X.min(0).values, X.max(0).values
+    two = ((low == X) | (high == X)).all(0)
+    return bool(two.double().mean() > 0.5)
 
 
 def _one_column_dominates(X: Tensor) -> bool:
