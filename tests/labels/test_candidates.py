@@ -1,6 +1,7 @@
 """The choice among labellings: known answers, Eq. (1), the guard against splinters."""
 
 import json
+import math
 import warnings
 
 import numpy as np
@@ -13,6 +14,7 @@ from unbend.exceptions import UnbendWarning
 from unbend.functional import coding_rate
 from unbend.labels import Codes, LabelModel, choose_labelling
 from unbend.labels.embedding import Settings, embed_codes
+from unbend.labels.judge import Judge
 from unbend.labels.subspaces import rate_reduction_of
 from unbend.samples import nearest_neighbors
 
@@ -96,14 +98,40 @@ def test_a_warning_when_every_labelling_has_a_splinter():
     assert np.bincount(found.model.labels).min() == 1
 
 
+def test_separate_parts_of_the_graph_are_kept_whatever_their_score():
+    """Rings in ten dimensions: halves explain more of the rate, but cut the graph."""
+    angle = torch.linspace(0, 2 * math.pi, 151)[:-1].repeat(2)
+    y = torch.arange(300) // 150
+    radius = torch.tensor([1.0, 2.0])[y]
+    turn = torch.linalg.qr(torch.randn(10, 10, generator=torch.Generator().manual_seed(0)))[0]
+    X = torch.zeros(300, 10)
+    X[:, 0], X[:, 1] = radius * angle.cos(), radius * angle.sin()
+    X = X @ turn
+    side = (X @ turn.T)[:, 0] > 0
+    # Features that know the halves: every candidate but the graph's own follows them.
+    Z = torch.nn.functional.normalize(torch.eye(4)[side.long()] + 0.01, dim=1)
+    neighbors = nearest_neighbors(X, 6)
+    judge = Judge(Z, X, "euclidean", neighbors)
+    assert judge.score(side.long(), 2) > judge.score(y, 2)
+    assert judge.separates(y, 2)
+    assert not judge.separates(side.long(), 2)
+    C = torch.nn.functional.normalize(torch.eye(4)[y] + 0.01, dim=1)
+    states = [Codes("halves", Z, Z, 0.1), Codes("rings", C, Z, 0.1)]
+    model = choose_labelling(states, 2, samples=X, neighbors=neighbors).model
+    assert (torch.from_numpy(model.labels) == y).double().mean() in (0, 1)
+    assert model.candidates[0]["separate"]
+    assert model.candidates[0]["score"] < max(row["score"] for row in model.candidates)
+
+
 def test_the_table_is_sorted_and_survives_json():
     codes, _ = states(noise=0.6, spread=1.0)
     model = choose_labelling(codes, 4).model
     rows = json.loads(json.dumps(list(model.candidates)))
-    assert [set(row) for row in rows] == [{"labelling", "score", "smallest_cluster"}] * len(rows)
+    keys = {"labelling", "score", "smallest_cluster", "separate"}
+    assert [set(row) for row in rows] == [keys] * len(rows)
     assert len({row["labelling"] for row in rows}) == len(rows) >= 4
     least = max(2, int(np.ceil(0.02 * 400 / 4)))
-    order = [(row["smallest_cluster"] >= least, row["score"]) for row in rows]
+    order = [(row["smallest_cluster"] >= least, row["separate"], row["score"]) for row in rows]
     assert order == sorted(order, reverse=True)
     assert rows[0]["smallest_cluster"] == np.bincount(model.labels, minlength=4).min()
     assert all(0 <= row["score"] <= 1 for row in rows)

@@ -83,6 +83,31 @@ def test_a_part_of_the_rows_has_its_own_graph(problem, monkeypatch):
     assert judge.shares(y, 3) == pytest.approx(own)
 
 
+def test_separate_parts_of_the_graph_of_the_samples(problem):
+    near, far = torch.arange(40.0)[:, None].repeat(1, 5), 1000.0
+    X = torch.cat([near, near[:30] + far, near[:3] + 2 * far])
+    neighbors = nearest_neighbors(X, 2)
+    two, three = (torch.arange(73) >= 40).long(), (torch.arange(73) >= 40).long()
+    three = three + (torch.arange(73) >= 70).long()
+    judge = Judge(X, X, "euclidean", neighbors)
+    assert judge.separates(two, 2)
+    assert judge.separates(three, 3)  # 3 samples are an eighth of the mean size
+    crossing = two.clone()
+    crossing[35:40] = 1
+    assert not judge.separates(crossing, 2)
+    assert not judge.separates((torch.arange(73) >= 70).long(), 2)  # too small a part
+    Z, _, y, _ = problem
+    assert not Judge(Z).separates(y, 3)  # the graph of trained features does not count
+
+
+@pytest.mark.parametrize(("columns", "names"), [(3, set()), (4, {"samples"})])
+def test_samples_of_few_columns_do_not_judge(problem, columns, names):
+    Z, X, y, neighbors = problem
+    shares = Judge(Z, X[:, :columns], "euclidean", neighbors).shares(y, 3)
+    assert set(shares) == {"features", "graph"} | names
+    assert shares["features"] == Judge(Z, X, "euclidean", neighbors).shares(y, 3)["features"]
+
+
 def test_true_labels_beat_shuffled_and_merged_ones(problem):
     Z, X, y, neighbors = problem
     judge = Judge(Z, X, "euclidean", neighbors)

@@ -171,12 +171,19 @@ def test_calibration_puts_the_chosen_metric_first():
 
 def test_the_page_tells_the_calibration_and_is_silent_without_it(facts):
     choice = NeighborChoice("cosine", {"euclidean": 0.8123, "cosine": 0.9})
-    rows = [{"labelling": "<b>stage 1</b>", "score": 0.51234, "smallest_cluster": 7}]
+    rows = [
+        {
+            "labelling": "<b>stage 1</b>",
+            "score": 0.51234,
+            "smallest_cluster": 7,
+            "separate": True,
+        }
+    ]
     config = PRESETS["vectors"].override({"stage2.eta": 0.2})
     known = replace(facts, calibration=calibration_of(config, choice, rows))
     page = render(summarise(known, n_map=50))
     assert "How it was calibrated" in page
     assert "0.812" in page
     assert "0.512" in page
-    assert "&lt;b&gt;stage 1&lt;/b&gt;" in page
+    assert "&lt;b&gt;stage 1&lt;/b&gt; (separate parts)" in page
     assert "How it was calibrated" not in render(summarise(facts, n_map=50))

@@ -71,6 +71,7 @@ class _Candidate(NamedTuple):
     assigned: Assigned
     score: float
     smallest: int
+    separate: bool  # parts of the graph
 
 
 def choose_labelling(
@@ -113,7 +114,8 @@ def choose_labelling(
     given neighbours, or without ``samples`` of the 5 and of the 10 nearest features (after stage 1,
     whose codes then carry these labels to new samples). A labelling with a
     splinter, a cluster of one sample or of less than 2 % of the mean size, is kept only when all
-    have one, and then a warning says so.
+    have one, and then a warning says so. Of the others, those whose clusters are separate parts of
+    the graph of the samples come first, whatever their scores.
     """
     n = len(codes[0].Z)
     neighbors = neighbors if n <= _GRAPH_UP_TO else None
@@ -130,7 +132,7 @@ def choose_labelling(
         )
     ]
     least = max(2, math.ceil(_TINY * n / k))
-    ranked = sorted(found, key=lambda c: (c.smallest >= least, c.score), reverse=True)
+    ranked = sorted(found, key=lambda c: (c.smallest >= least, c.separate, c.score), reverse=True)
     best = ranked[0]
     if best.smallest < least and n >= 20 * k:
         warnings.warn(
@@ -149,6 +151,7 @@ def _row(candidate: _Candidate) -> dict[str, Any]:
         "labelling": candidate.name,
         "score": round(candidate.score, 5),
         "smallest_cluster": candidate.smallest,
+        "separate": candidate.separate,
     }
 
 
@@ -181,7 +184,9 @@ def _candidates(
         assigned = classify(cut.representatives, state.C, settings.progress)
         sizes = torch.bincount(assigned.labels, minlength=k)
         score = judge.score(assigned.labels, k)
-        yield _Candidate(f"{state.name}: {way}", source, cut, assigned, score, int(sizes.min()))
+        separate = judge.separates(assigned.labels, k)
+        name = f"{state.name}: {way}"
+        yield _Candidate(name, source, cut, assigned, score, int(sizes.min()), separate)
 
 
 def _graphs(Z: Tensor, samples: Tensor | None, neighbors: Tensor | None) -> dict[str, Tensor]:
