@@ -5,7 +5,7 @@ from __future__ import annotations
 import builtins
 import json
 import warnings
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 import numpy as np
@@ -27,6 +27,21 @@ def table(gap: list[float], stability: dict[int, float]) -> ModelSelection:
     evidence = _Table(ks, gaps[None], gaps[None], np.zeros_like(gaps), np.full_like(gaps, 0.2))
     looks = {k: _Look(np.arange(60) % k, s, 0.3) for k, s in stability.items()}
     return decide(evidence, looks)
+
+
+def test_separate_parts_of_the_samples_count_more() -> None:
+    """Four parts, each of which falls in two a little: eight is stronger, but not by half."""
+    gaps = np.full((2, 9), 0.1)
+    gaps[:, 2], gaps[:, 6] = 0.97, 0.7
+    evidence = _Table(np.arange(2, 11), gaps, gaps, np.zeros(9), np.full(9, 0.2))
+    looks = {k: _Look(np.arange(60) % k, 1.0, 0.3) for k in (4, 8)}
+    assert evidence.evidence()[6] > evidence.evidence()[2]
+    found = decide(evidence, looks)
+    assert found.chosen == 4
+    assert "the samples fall into 4 separate parts" in found.reason
+    features = replace(evidence, whole=np.stack([np.full(9, 0.1), gaps[0]]))
+    assert decide(features, {4: looks[4]}).chosen == 4
+    assert "the features of stage 1 fall into 4 separate parts" in decide(features, looks).reason
 
 
 def test_the_clearest_stable_gap_is_chosen() -> None:
@@ -135,7 +150,8 @@ def test_separate_parts_in_one_space_count_in_full(space: int) -> None:
     evidence = _Table(np.arange(2, 26), gaps, gaps, np.zeros(24), np.full(24, 0.2))
     found = decide(evidence, {k: _Look(np.arange(60) % k, 1.0, 0.3) for k in (10, 20)})
     assert found.chosen == 20
-    assert found.strength[18] == pytest.approx(0.9 * np.log(20) * 0.3)
+    of_samples = 1.5 if space == 0 else 1.0  # parts of the samples count that much more
+    assert found.strength[18] == pytest.approx(of_samples * 0.9 * np.log(20) * 0.3)
     assert found.interval == (20, 20)
     what = ("samples", "features of stage 1")[space]
     assert found.reason == f"20: clear, the {what} fall into 20 separate parts"

@@ -37,6 +37,7 @@ _SHORT_LIST = 6  # numbers of each ranking whose clusters are looked at
 _NEAR = 0.06  # of k: so near, two numbers are about the same and support each other
 _STEADY = 0.8  # clusters whose halves agree to this count as steady
 _PARTS = 0.8  # a gap this large in the graph of one space means separate parts
+_FIRM = 1.5  # times: the strength of separate parts of the samples
 _OPEN = 0.5  # of the greatest strength: such a number is a candidate
 _LEVEL = 2  # times more or fewer clusters than chosen: another level, not in the interval
 _AS_STRONG = 0.9  # ... unless its strength is this share of the greatest: then the level is open
@@ -95,7 +96,9 @@ def choose_n_clusters(
 
     Where the graph of all rows in one space falls into k separate parts (a gap of at least 0.8),
     that gap counts as it is: the other space, or numbers nearby, do not take it back, nor do the
-    random parts of the rows, in which a small group has fewer members than neighbours.
+    random parts of the rows, in which a small group has fewer members than neighbours. Where the
+    samples fall into k parts, its strength counts one and a half times: finer gaps are common in
+    small groups.
 
     The strongest k is chosen. Those with at least half of the greatest evidence are candidates; the
     interval spans those of them between half and twice the choice, because others are another
@@ -289,6 +292,8 @@ def decide(table: _Table, looked_at: dict[int, _Look]) -> ModelSelection:
         {k: float(values[k - first]) * look.weight() for k, look in looked_at.items()}
         for values in (table.strength(), table.evidence())
     )
+    in_parts = {k for k in looked_at if table.whole[0, k - first] >= _PARTS}
+    strength = {k: s * _FIRM if k in in_parts else s for k, s in strength.items()}
     ranked = sorted(looked_at, key=lambda k: (-strength[k], k))
     chosen, best = ranked[0], strength[ranked[0]]
     is_parts = bool(table.parts[chosen - first])
