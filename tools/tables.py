@@ -31,6 +31,7 @@ MLBENCH = {
     "glass": ("Glass", "Type", ()),
     "soybean": ("Soybean", "Class", ()),
     "ionosphere": ("Ionosphere", "Class", ()),
+    "dna": ("DNA", "Class", ()),
     "letter": ("LetterRecognition", "lettr", ()),
 }
 AEON = {

@@ -123,6 +123,25 @@ def test_separate_parts_of_the_graph_are_kept_whatever_their_score():
     assert model.candidates[0]["score"] < max(row["score"] for row in model.candidates)
 
 
+def test_more_clusters_that_the_judge_merged_are_one_more_labelling(monkeypatch):
+    """Found for vectors only, and it must lead by one per cent."""
+    codes, y = states()
+    name, X = "stage 1: more clusters, merged by the judge", 3 * codes[0].Z + 1
+
+    def scores(**given):
+        found = choose_labelling(codes, 4, **given).model.candidates
+        return {row["labelling"]: row["score"] for row in found}
+
+    neighbors = nearest_neighbors(X, 10)
+    found = scores(samples=X, neighbors=neighbors)
+    right = Judge(codes[0].Z, X, "euclidean", neighbors).score(torch.from_numpy(y), 4)
+    assert found[name] == pytest.approx(right / 1.01, abs=1e-4)
+    assert max(found.values()) == pytest.approx(right, abs=1e-4)
+    assert name not in scores()
+    monkeypatch.setattr("unbend.labels.candidates._FINER_UP_TO", 399)
+    assert name not in scores(samples=X, neighbors=neighbors)
+
+
 def test_the_table_is_sorted_and_survives_json():
     codes, _ = states(noise=0.6, spread=1.0)
     model = choose_labelling(codes, 4).model

@@ -117,6 +117,11 @@ class Judge:
         elif neighbors is not None:
             self._links = links(neighbors).nonzero()
 
+    @property
+    def sees_samples(self) -> bool:
+        """Whether the samples count, or only features and a graph."""
+        return self._X is not None
+
     def evidence(self) -> Evidence:
         """What the shares are computed from."""
         return Evidence(self._Z, self._X, self._links, self._eps_sq, _WEIGHTS)

@@ -19,7 +19,7 @@ from unbend.labels.model import LabelModel
 from unbend.labels.subspaces import coding_rates, second_moments
 from unbend.samples.directions import principal_directions
 
-__all__ = ["MOST_IN_TREES", "judged_tree"]
+__all__ = ["MOST_IN_TREES", "judged_tree", "merge_by_judge"]
 
 MOST_IN_TREES = 100  # clusters; above, Ward's tree is kept: all pairs of second moments are joined
 _WIDEST = 128  # directions of features that are looked at; work grows with their third power
@@ -32,6 +32,16 @@ Array = NDArray[np.float64]
 
 
 def judged_tree(model: LabelModel, judge: Judge) -> Array:
+    """The tree of :func:`merge_by_judge` for the clusters of a model.
+
+    Its own tree is returned for more than 100 clusters, where trying all pairs takes too long.
+    """
+    if not 2 < model.n_clusters <= MOST_IN_TREES:
+        return model.merge_tree
+    return merge_by_judge(torch.from_numpy(model.labels), model.n_clusters, judge)
+
+
+def merge_by_judge(labels: Tensor, k: int, judge: Judge) -> Array:
     r"""Merge clusters greedily by the score of :class:`~unbend.labels.judge.Judge`.
 
     Each step merges the pair after whose merger the score is highest. As long as there are
@@ -40,11 +50,12 @@ def judged_tree(model: LabelModel, judge: Judge) -> Array:
 
     Parameters
     ----------
-    model : LabelModel
-        Its own tree is returned for more than 100 clusters, where trying all pairs takes too
-        long.
+    labels : Tensor of shape (n,)
+        Cluster of each sample, from 0 to k - 1; none is empty.
+    k : int
+        At least 2.
     judge : Judge
-        Of the samples that the model was fitted to.
+        Of the same samples.
 
     Returns
     -------
@@ -52,10 +63,8 @@ def judged_tree(model: LabelModel, judge: Judge) -> Array:
         A SciPy linkage. The height is the largest share of the score that a step has cost so far,
         at least zero, because a dendrogram needs monotone heights.
     """
-    k, evidence = model.n_clusters, judge.evidence()
-    if not 2 < k <= MOST_IN_TREES:
-        return model.merge_tree
-    labels = torch.from_numpy(model.labels)
+    evidence = judge.evidence()
+    labels = labels.cpu()
     some = labels[judge.rows]
     shares: list[_Rates | _Both | _Links] = [_Rates(_leading(evidence.Z), some, k, evidence.eps_sq)]
     weights = [evidence.weights["features"]]
@@ -63,9 +72,9 @@ def judged_tree(model: LabelModel, judge: Judge) -> Array:
         shares.append(_Both(_leading(evidence.X), some, k, evidence.eps_sq))
         weights.append(evidence.weights["samples"])
     if evidence.links is not None:
-        shares.append(_Links(evidence.links, model.labels, k))
+        shares.append(_Links(evidence.links, labels.numpy(), k))
         weights.append(evidence.weights["graph"])
-    sizes = np.bincount(model.labels, minlength=k).astype(np.float64)
+    sizes = np.bincount(labels.numpy(), minlength=k).astype(np.float64)
     return _merge(shares, np.array(weights) / sum(weights), sizes)
 
 

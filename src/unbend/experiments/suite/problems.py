@@ -144,6 +144,9 @@ DEVELOPMENT: dict[str, Callable[[], Labelled]] = {
     "faces-under-light": synthetic.faces_under_light,
     "curves-10": synthetic.curves,
     "surfaces-8": synthetic.surfaces,
+    "rings": synthetic.rings,
+    "moons": synthetic.moons,
+    "slanted-blobs": synthetic.slanted_blobs,
     "turned-objects": synthetic.turned_objects,
     "few-of-many": synthetic.few_of_many,
     "faces-under-light-images": partial(_as_images, synthetic.faces_under_light),
@@ -155,7 +158,7 @@ DEVELOPMENT: dict[str, Callable[[], Labelled]] = {
     ),
     **{
         name: partial(_table, name)
-        for name in ("satellite", "vowel", "vehicle", "glass", "soybean", "ionosphere")
+        for name in ("satellite", "vowel", "vehicle", "glass", "soybean", "ionosphere", "dna")
     },
     **{name: partial(_small_table, name) for name in ("iris", "wine", "breast_cancer")},
 }

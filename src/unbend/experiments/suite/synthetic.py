@@ -12,7 +12,10 @@ __all__ = [
     "curves",
     "faces_under_light",
     "few_of_many",
+    "moons",
+    "rings",
     "shared_subspaces",
+    "slanted_blobs",
     "subspaces",
     "surfaces",
     "turned_objects",
@@ -139,6 +142,37 @@ def few_of_many(k: int = 40, *, each: int = 10, side: int = 20) -> Labelled:
             images.append((image * (1 + slope)).ravel())
         parts.append(np.array(images))
     return _finish(parts, rng, noise=0.08)
+
+
+def rings(each: int = 300) -> Labelled:
+    """Two rings in the plane, one inside the other."""
+    rng = np.random.default_rng(16)
+    parts = []
+    for radius in (1.0, 2.0):
+        angle = rng.uniform(0, 2 * np.pi, each)
+        parts.append(radius * np.stack([np.cos(angle), np.sin(angle)], axis=1))
+    return _finish(parts, rng, noise=0.1)
+
+
+def moons(each: int = 300) -> Labelled:
+    """Two half-circles in the plane that reach into each other."""
+    rng = np.random.default_rng(17)
+    angles = rng.uniform(0, np.pi, (2, each))
+    upper = np.stack([np.cos(angles[0]), np.sin(angles[0])], axis=1)
+    lower = np.stack([1 - np.cos(angles[1]), 0.5 - np.sin(angles[1])], axis=1)
+    return _finish([upper, lower], rng, noise=0.07)
+
+
+def slanted_blobs(k: int = 3, *, each: int = 200) -> Labelled:
+    """Normal distributions in the plane, long in the same slanted direction and close across it."""
+    rng = np.random.default_rng(18)
+    along, across = np.array([1.0, 1.0]) / 2**0.5, np.array([1.0, -1.0]) / 2**0.5
+    parts = [
+        rng.standard_normal((each, 1)) * 3 * along
+        + (4.0 * q + 0.6 * rng.standard_normal((each, 1))) * across
+        for q in range(k)
+    ]
+    return _finish(parts, rng, noise=0.0)
 
 
 def _balls(
