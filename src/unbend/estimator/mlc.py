@@ -133,7 +133,8 @@ class MLC(FittedModel):
         Which clusters merge next, as a SciPy linkage.
     labelling_ : list of dict
         The labellings that were compared, the one that was kept first, each with its score, between
-        0 and 1, and the size of its smallest cluster.
+        0 and 1, the size of its smallest cluster, and whether its clusters are separate parts of
+        the neighbour graph.
     neighbors_ : NeighborChoice
         The metric of the neighbours, and the scores of the other metrics' graphs.
     eigenvalues_ : ndarray
