@@ -175,14 +175,14 @@ def _suitable(metrics: tuple[str, ...], X: Tensor) -> tuple[str, ...]:
 
 
 def _is_mostly_binary(X: Tensor) -> bool:
-    """Whether most columns take two values at most, as answers and one-hot categories do.
+    """Whether most columns that vary take two values, as answers and one-hot categories do.
 
     Ridge neighbours whiten such columns, which makes rare values the most important ones. Rows that
     share them fall into small parts that can be cut off cheaply.
     """
     low, high = X.min(0).values, X.max(0).values
-    two = ((low == X) | (high == X)).all(0)
-    return bool(two.double().mean() > 0.5)
+    two = ((low == X) | (high == X)).all(0)[low < high]
+    return len(two) > 0 and bool(two.double().mean() > 0.5)
 
 
 def _one_column_dominates(X: Tensor) -> bool:
