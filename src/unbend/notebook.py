@@ -99,8 +99,8 @@ def choices(config: Any, neighbors: Any, labelling: Sequence[Mapping[str, Any]])
     parts = [neighbors.reason()] if used else ["no neighbours as views"]
     if labelling:
         best = labelling[0]
-        parts.append(
-            f"labels by {best['labelling']}, the best of {len(labelling)} labellings (score "
-            f"{best['score']:.3f})"
-        )
+        why = f"the best of {len(labelling)} labellings (score {best['score']:.3f})"
+        if best["separate"]:
+            why = "whose clusters are separate parts of the neighbour graph"
+        parts.append(f"labels by {best['labelling']}, {why}")
     return "; ".join(parts)

@@ -98,6 +98,20 @@ def test_unknown_number_of_clusters():
     assert model.labelling_[0]["smallest_cluster"] == smallest
 
 
+def test_rings_are_found_whole_also_among_new_samples(capsys):
+    """k-means, and any split into compact pieces, cuts across both."""
+    angle, radius = np.linspace(0, 2 * np.pi, 160), np.repeat([1.0, 2.0], 80)
+    rings = np.stack([radius * np.cos(angle * 2), radius * np.sin(angle * 2)], axis=1)
+    model = MLC(2, random_state=0, pretrain_epochs=30).fit(rings)
+    assert adjusted_rand_score(radius > 1.5, model.labels_) == 1.0
+    assert model.labelling_[0]["separate"]
+    model.summary()
+    assert "separate parts of the neighbour graph" in capsys.readouterr().out
+    between = np.stack([radius * np.cos(angle * 2 + 0.03), radius * np.sin(angle * 2 + 0.03)], 1)
+    assert adjusted_rand_score(radius > 1.5, model.predict(between)) > 0.9
+    assert set(model.neighbors_.scores) == {"euclidean", "standardized"}
+
+
 @pytest.mark.parametrize("given", [{"eta": 0.3}, {"settings": {"stage2.eta": 0.3}}])
 def test_a_number_for_eta_wins(given):
     model = MLC(n_clusters=4, random_state=0, pretrain_epochs=4, **given).fit(X)
