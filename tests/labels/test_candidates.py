@@ -108,7 +108,7 @@ def test_separate_parts_of_the_graph_are_kept_whatever_their_score():
     X[:, 0], X[:, 1] = radius * angle.cos(), radius * angle.sin()
     X = X @ turn
     side = (X @ turn.T)[:, 0] > 0
-    # Features that know the halves: every candidate but the graph's own follows them.
+    # Stage 1 knows only the halves; the second state knows the rings.
     Z = torch.nn.functional.normalize(torch.eye(4)[side.long()] + 0.01, dim=1)
     neighbors = nearest_neighbors(X, 6)
     judge = Judge(Z, X, "euclidean", neighbors)
@@ -138,6 +138,9 @@ def test_more_clusters_that_the_judge_merged_are_one_more_labelling(monkeypatch)
     assert found[name] == pytest.approx(right / 1.01, abs=1e-4)
     assert max(found.values()) == pytest.approx(right, abs=1e-4)
     assert name not in scores()
+    of_images = choose_labelling(codes, 4).model.candidates
+    assert not any(row["separate"] for row in of_images)  # trained features do not count
+    assert all(type(row["separate"]) is bool for row in of_images)
     monkeypatch.setattr("unbend.labels.candidates._FINER_UP_TO", 399)
     assert name not in scores(samples=X, neighbors=neighbors)
 

@@ -95,7 +95,8 @@ def test_separate_parts_of_the_graph_of_the_samples(problem):
     crossing = two.clone()
     crossing[35:40] = 1
     assert not judge.separates(crossing, 2)
-    assert not judge.separates((torch.arange(73) >= 70).long(), 2)  # too small a part
+    assert judge.separates((torch.arange(73) >= 70).long(), 2) is False  # too small a part
+    assert not judge.separates(torch.zeros(73, dtype=torch.long), 1)
     Z, _, y, _ = problem
     assert not Judge(Z).separates(y, 3)  # the graph of trained features does not count
 

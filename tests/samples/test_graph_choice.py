@@ -11,7 +11,7 @@ from tests.generators.subspaces import union_of_subspaces
 from unbend.experiments.suite.synthetic import faces_under_light
 from unbend.samples import NeighborChoice, choose_metric, nearest_neighbors
 from unbend.samples.graph import graph_embedding, graph_spectrum
-from unbend.samples.graph_choice import METRICS, _best, _ridge_leaves
+from unbend.samples.graph_choice import METRICS, _choose, _ridge_lead
 
 
 def random(*shape: int, seed: int = 0) -> torch.Tensor:
@@ -162,14 +162,14 @@ def test_choice_round_trips_through_json():
 @pytest.mark.parametrize(("ridge", "chosen"), [(0.805, "cosine"), (0.83, "ridge:0.01")])
 def test_ridge_must_leave_a_tenth_less_to_cut(ridge, chosen):
     scores = {"euclidean": 0.7, "cosine": 0.8, "ridge:0.01": ridge}
-    leaves = _ridge_leaves(scores)
-    assert leaves == pytest.approx((1 - ridge) / 0.2)
-    assert _best(scores, leaves) == chosen
+    lead = _ridge_lead(scores)
+    assert lead.leaves == pytest.approx((1 - ridge) / 0.2)
+    assert _choose(scores, lead) == chosen
 
 
 def test_ridge_has_nothing_to_improve_where_others_cut_no_link():
-    assert _ridge_leaves({"euclidean": 1.0, "ridge:0.01": 1.0}) == 1
-    assert _ridge_leaves({"euclidean": 0.995, "ridge:0.01": 1.0}, least=0.01) == 1
+    assert _ridge_lead({"euclidean": 1.0, "ridge:0.01": 1.0}).leaves == 1
+    assert _ridge_lead({"euclidean": 0.995, "ridge:0.01": 1.0}, least=0.01).leaves == 1
 
 
 def test_for_unknown_k_ridge_has_to_lead_at_one_number():
@@ -190,13 +190,16 @@ def test_angles_are_no_candidates_among_few_columns():
     blobs = [0.3 * random(60, 2, seed=q) + torch.tensor([4.0 * q, 4.0 * q]) for q in range(4)]
     choice = choose_metric(torch.cat(blobs), 4)
     assert set(choice.scores) == {"euclidean", "standardized"}
-    assert choice.metric in ("euclidean", "standardized")
+    near = nearest_neighbors(torch.cat(blobs), 5, metric=choice.metric)
+    assert (near // 60 == torch.arange(240)[:, None] // 60).double().mean() > 0.95
+    constant = torch.cat([torch.cat(blobs), torch.ones(240, 8)], 1)
+    assert choose_metric(constant, 4).scores.keys() == choice.scores.keys()
     assert choose_metric(random(60, 2), 2, metrics=("cosine",)).metric == "cosine"  # asked for
     assert "cosine" in choose_metric(random(60, 8), 2).scores
 
 
 def test_ridge_neighbours_are_no_candidates_among_answers():
-    """Two parties vote alike; rare answers would be the heaviest in whitened columns."""
+    """Members of a party vote alike; whitened columns would be ruled by rare answers."""
     generator = torch.Generator().manual_seed(0)
     y = torch.arange(300) % 2
     likely = torch.tensor([0.9, 0.1])[y][:, None].repeat(1, 12)
@@ -207,6 +210,17 @@ def test_ridge_neighbours_are_no_candidates_among_answers():
     assert (y[near] == y[:, None]).double().mean() > 0.95
     mixed = torch.cat([votes[:, :5], random(300, 7), torch.zeros(300, 20)], 1)
     assert any(metric.startswith("ridge") for metric in choose_metric(mixed, 2).scores)
+
+
+def test_ridge_that_leads_at_one_number_only_says_so():
+    scores = {"euclidean": 0.85, "ridge:0.01": 0.8, "ridge:0.1": 0.81}
+    reason = NeighborChoice("ridge:0.01", scores, 0.5).reason()
+    assert "at one number of groups" in reason
+    assert "0.800; euclidean 0.850" in reason
+
+
+def test_only_ridge_metrics_for_few_samples_and_unknown_k():
+    assert choose_metric(random(30, 8), "auto", metrics=("ridge:0.01",)).metric == "ridge:0.01"
 
 
 def test_a_close_second_is_named_with_its_score():

@@ -11,9 +11,9 @@ from unbend.threads import use_threads
 
 __all__ = ["eigh", "eigvalsh", "numerical_rank"]
 
-# Rows of matrices that one thread decomposes: two take twice the processor time and are not sooner
-# done, and beside a busy program they take ten times as long. Smaller ones take no time.
-_ON_ONE_THREAD = range(200, 3000)
+# Matrices with this many rows use one thread on the CPU: two take twice the processor time and are
+# no faster, and beside a busy program they take ten times as long. Smaller ones take no time.
+_ON_ONE_THREAD = range(500, 3000)
 
 
 def eigh(A: Tensor) -> tuple[Tensor, Tensor]:
@@ -35,7 +35,8 @@ def eigvalsh(A: Tensor) -> Tensor:
 
 
 def _threads(A: Tensor) -> AbstractContextManager[None]:
-    return use_threads(1) if A.shape[-1] in _ON_ONE_THREAD else nullcontext()
+    one = A.device.type == "cpu" and A.shape[-1] in _ON_ONE_THREAD
+    return use_threads(1) if one else nullcontext()
 
 
 def numerical_rank(Z: Tensor, energy: float = 0.95) -> int:

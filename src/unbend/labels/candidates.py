@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, Protocol
 
@@ -36,7 +36,7 @@ _TINY = 0.02  # of the mean size: a smaller cluster is a splinter
 _STARTS = 12  # of k-means
 _MANY = 50  # clusters above which blocks are not counted and joined: it takes twice k eigenvectors
 _GRAPH_UP_TO = 20_000  # samples whose graph of neighbours is clustered too
-# Vectors are also clustered more finely and merged. The judge has then chosen twice, so its score
+# Vectors are also clustered more finely and merged. The judge has then chosen twice, so the score
 # must be higher by this factor: leads below one per cent were as often wrong as right.
 _FINER, _LEAD = 1.5, 1.01
 _MERGED = "more clusters, merged by the judge"
@@ -120,38 +120,36 @@ def choose_labelling(
     The ways are line 10 as printed, line 10 with surplus blocks joined by coding length (after
     stage 2, up to 50 clusters), k-means of the codes, and spectral clustering of a graph: of the
     given neighbours, or without ``samples`` of the 5 and of the 10 nearest features (after stage 1,
-    whose codes then carry these labels to new samples). Up to 5,000 vectors are also clustered into
-    half as many clusters again after stage 1, which the judge merges to k; this labelling must
-    score one per cent more than the others. A labelling with a splinter, a cluster of one sample
-    or of less than 2 % of the mean size, is kept only when all have one, and then a warning says
-    so. Of the others, those whose clusters are separate parts of the graph of the samples come
-    first, whatever their scores.
+    whose codes then carry these labels to new samples). Up to 5,000 vectors of four columns or more
+    are also clustered into 1.5 k clusters after stage 1, for k up to 50, which the judge merges to
+    k; this labelling must score one per cent more than the others. A labelling with a splinter, a
+    cluster of one sample or of less than 2 % of the mean size, is kept only when all have one, and
+    then a warning says so. Among labellings without a splinter, those whose clusters are separate
+    parts of the graph of the samples come first, whatever their scores.
     """
-    n = len(codes[0].Z)
+    first = codes[0]
+    n = len(first.Z)
     neighbors = neighbors if n <= _GRAPH_UP_TO else None
-    graphs = _graphs(codes[0].Z, samples, neighbors)
-    widest = max(graphs.values(), key=lambda graph: graph.shape[1], default=None)
-    judge = Judge(codes[0].Z, samples, metric, widest)
+    judge = Judge(first.Z, samples, metric, neighbors if samples is not None else None)
+    graphs = _graphs(first.Z, samples, neighbors)
     path = choose_method(method, n, k)
-    settings = Settings(0.0, eps_sq, False, 1e-4, seed, None, progress)  # with the η of each state
-    found = [
-        candidate
-        for source in range(len(codes))
-        for candidate in _candidates(
-            codes, source, judge, graphs if source == 0 else {}, k, path, settings
-        )
-    ]
-    least = _least(n, k)
-    ranked = sorted(found, key=lambda c: (c.smallest >= least, c.separate, c.score), reverse=True)
+    # Each state sets its own η.
+    common = _Common(judge, graphs, path, Settings(0.0, eps_sq, False, 1e-4, seed, None, progress))
+    embedding = common.embed(first, k)
+    found = [*_candidates(first, 0, k, embedding, common), *_merged(first, k, embedding, common)]
+    for source in range(1, len(codes)):
+        state = codes[source]
+        found += _candidates(state, source, k, common.embed(state, k), common)
+    ranked = sorted(found, key=_rank(n, k), reverse=True)
     best = ranked[0]
-    if best.smallest < least and n >= 20 * k:
+    if best.smallest < _least(n, k) and n >= 20 * k:
         warnings.warn(
             f"the smallest of {k} clusters has {best.smallest} of {n} samples in every labelling; "
             "a smaller `n_clusters` may fit the data better",
             UnbendWarning,
             stacklevel=2,
         )
-    model = finish(best.cut, best.assigned, codes[0].Z, k, path)
+    model = finish(best.cut, best.assigned, first.Z, k, path)
     model = replace(model, merge_tree=judged_tree(model, judge))
     return Labelled(replace(model, candidates=tuple(map(_row, ranked))), best.source)
 
@@ -165,44 +163,86 @@ def _row(candidate: _Candidate) -> dict[str, Any]:
     }
 
 
+@dataclass(frozen=True)
+class _Common:
+    """What all labellings of a fit share."""
+
+    judge: Judge
+    graphs: Mapping[str, Tensor]  # to be cut after stage 1
+    path: str
+    settings: Settings
+
+    def embed(self, state: Codes, k: int) -> Embedding:
+        """Spectral embedding of a state."""
+        return embed_codes(self.path, state.C, k, replace(self.settings, eta=state.eta))
+
+    def candidate(
+        self, way: str, state: Codes, source: int, k: int, cut: Cut, lead: float = 1.0
+    ) -> _Candidate:
+        """A labelling and what the judge says of it; its score is divided by ``lead``."""
+        assigned = classify(cut.representatives, state.C, self.settings.progress)
+        labels = assigned.labels
+        return _Candidate(
+            f"{state.name}: {way}",
+            source,
+            cut,
+            assigned,
+            self.judge.score(labels, k) / lead,
+            int(torch.bincount(labels, minlength=k).min()),
+            self.judge.separates(labels, k),
+        )
+
+
 def _candidates(
-    codes: States,
-    source: int,
-    judge: Judge,
-    graphs: Mapping[str, Tensor],
-    k: int,
-    path: str,
-    settings: Settings,
-    *,
-    finer: bool = True,
+    state: Codes, source: int, k: int, embedding: Embedding, common: _Common
 ) -> Iterator[_Candidate]:
-    """All labellings of one state; with ``finer`` also one that was merged from more clusters."""
-    state = codes[source]
-    settings = replace(settings, eta=state.eta)
-    embedding = embed_codes(path, state.C, k, settings)
+    """The labellings of one state."""
     cuts = {"spectral clustering of the codes": Cut(embedding.values, *embedding.cut(k), k)}
     if source > 0 and k <= _MANY:
-        joined = join_blocks(embedding, path, state.C, state.Z, None, k, settings)
+        settings = replace(common.settings, eta=state.eta)
+        joined = join_blocks(embedding, common.path, state.C, state.Z, None, k, settings)
         if joined.n_blocks > k:
             cuts["spectral clustering of the codes, surplus blocks joined"] = joined
-    by_means = _kmeans(state.C, judge, embedding, k, settings.seed)
+    by_means = _kmeans(state.C, common.judge, embedding, k, common.settings.seed)
     if by_means is not None:
         cuts["k-means of the codes"] = by_means
-    for name, neighbors in graphs.items():
+    for name, neighbors in common.graphs.items() if source == 0 else ():
         by_graph = _graph_cut(neighbors, embedding, k)
         if by_graph is not None:
             cuts[f"spectral clustering of {name}"] = by_graph
-    if finer and source == 0:
-        merged = _merged(state, judge, graphs, embedding, k, path, settings)
-        if merged is not None:
-            cuts[_MERGED] = merged
     for way, cut in cuts.items():
-        assigned = classify(cut.representatives, state.C, settings.progress)
-        sizes = torch.bincount(assigned.labels, minlength=k)
-        score = judge.score(assigned.labels, k) / (_LEAD if way == _MERGED else 1)
-        separate = judge.separates(assigned.labels, k)
-        name = f"{state.name}: {way}"
-        yield _Candidate(name, source, cut, assigned, score, int(sizes.min()), separate)
+        yield common.candidate(way, state, source, k, cut)
+
+
+def _merged(state: Codes, k: int, embedding: Embedding, common: _Common) -> Iterator[_Candidate]:
+    """The best labelling with 1.5 k clusters, merged to k; nothing where it is not tried.
+
+    Pieces of a long or curved group are easier to find than the group, and the judge sees from the
+    samples and their links which belong together.
+    """
+    judge, more, n = common.judge, round(_FINER * k), len(state.C)
+    if not judge.sees_samples or not 2 <= k <= _MANY or not 4 * more < n <= _FINER_UP_TO:
+        return
+    finer = replace(state, eta=calibrate_eta(state.C, more, _FINER_SHARP))
+    found = _candidates(finer, 0, more, common.embed(finer, more), common)
+    best = max(found, key=_rank(n, more))
+    if best.smallest == 0:
+        return
+    labels = best.assigned.labels
+    groups = torch.from_numpy(cut_tree(merge_by_judge(labels, more, judge), k)).to(labels.device)
+    cut = Cut(embedding.values, *embedding.represent_samples(groups[labels], k), k)
+    yield common.candidate(_MERGED, state, 0, k, cut, lead=_LEAD)
+
+
+def _rank(n: int, k: int) -> Callable[[_Candidate], tuple[bool, bool, float]]:
+    """The order of labellings of n samples: without a splinter, separate parts, score."""
+    least = _least(n, k)
+    return lambda c: (c.smallest >= least, c.separate, c.score)
+
+
+def _least(n: int, k: int) -> int:
+    """The size below which a cluster is a splinter."""
+    return max(2, math.ceil(_TINY * n / k))
 
 
 def _graphs(Z: Tensor, samples: Tensor | None, neighbors: Tensor | None) -> dict[str, Tensor]:
@@ -213,39 +253,6 @@ def _graphs(Z: Tensor, samples: Tensor | None, neighbors: Tensor | None) -> dict
         return {}
     nearest = nearest_neighbors(Z, max(_LINKS))
     return {f"the {m} nearest features": nearest[:, :m] for m in _LINKS}
-
-
-def _merged(
-    state: Codes,
-    judge: Judge,
-    graphs: Mapping[str, Tensor],
-    embedding: Embedding,
-    k: int,
-    path: str,
-    settings: Settings,
-) -> Cut | None:
-    """The best labelling with half as many clusters again, merged to k.
-
-    Pieces of a long or curved group are easier to find than the group, and the judge sees from the
-    samples and their links which belong together.
-    """
-    more, n = round(_FINER * k), len(state.C)
-    if not judge.sees_samples or not 2 <= k <= _MANY or not 4 * more < n <= _FINER_UP_TO:
-        return None
-    state = replace(state, eta=calibrate_eta(state.C, more, _FINER_SHARP))
-    found = _candidates([state], 0, judge, graphs, more, path, settings, finer=False)
-    least = _least(n, more)
-    best = max(found, key=lambda c: (c.smallest >= least, c.separate, c.score))
-    if best.smallest == 0:
-        return None
-    labels = best.assigned.labels
-    groups = torch.from_numpy(cut_tree(merge_by_judge(labels, more, judge), k)).to(labels.device)
-    return Cut(embedding.values, *embedding.represent_samples(groups[labels], k), k)
-
-
-def _least(n: int, k: int) -> int:
-    """The size below which a cluster is a splinter."""
-    return max(2, math.ceil(_TINY * n / k))
 
 
 def _kmeans(C: Tensor, judge: Judge, embedding: Embedding, k: int, seed: int) -> Cut | None:

@@ -37,7 +37,7 @@ _SHORT_LIST = 6  # numbers of each ranking whose clusters are looked at
 _NEAR = 0.06  # of k: so near, two numbers are about the same and support each other
 _STEADY = 0.8  # clusters whose halves agree to this count as steady
 _PARTS = 0.8  # a gap this large in the graph of one space means separate parts
-_FIRM = 1.5  # times: the strength of separate parts of the samples
+_FIRM = 1.5  # factor on the strength of k when the samples fall into k parts
 _OPEN = 0.5  # of the greatest strength: such a number is a candidate
 _LEVEL = 2  # times more or fewer clusters than chosen: another level, not in the interval
 _AS_STRONG = 0.9  # ... unless its strength is this share of the greatest: then the level is open
@@ -97,8 +97,8 @@ def choose_n_clusters(
     Where the graph of all rows in one space falls into k separate parts (a gap of at least 0.8),
     that gap counts as it is: the other space, or numbers nearby, do not take it back, nor do the
     random parts of the rows, in which a small group has fewer members than neighbours. Where the
-    samples fall into k parts, its strength counts one and a half times: finer gaps are common in
-    small groups.
+    first space, that of the samples, falls into k parts, the strength of k is multiplied by 1.5:
+    finer gaps are common in small groups.
 
     The strongest k is chosen. Those with at least half of the greatest evidence are candidates; the
     interval spans those of them between half and twice the choice, because others are another
@@ -303,7 +303,7 @@ def decide(table: _Table, looked_at: dict[int, _Look]) -> ModelSelection:
     in_span = [k for k in is_open if _same_level(k, chosen) or strength[k] >= _AS_STRONG * best]
     rows = [_describe(k, chosen, strength[k] / max(best, 1e-9), looked_at) for k in is_open[:3]]
     if is_parts:
-        what = "samples" if table.whole[0, chosen - first] >= _PARTS else "features of stage 1"
+        what = "samples" if chosen in in_parts else "features of stage 1"
         rows[0]["text"] = f"{chosen}: clear, the {what} fall into {chosen} separate parts"
     _warn(chosen, best, int(table.k[-1]))
     ks = table.k.tolist()

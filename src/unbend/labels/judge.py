@@ -19,7 +19,7 @@ The score is their geometric mean with weights 2 : 1 : 1. Each share alone fails
 samples where groups are curved around one centre, the features where stage 1 was fitted to wrong
 neighbours, the graph where a small piece can be cut off cheaply. The pixels of images say little
 about likeness, so images have two shares: the features, with a larger ε², and the graph of the ten
-nearest features. Samples of three columns or fewer have no share of the first kind.
+nearest features. Samples of three columns or fewer have no *samples* share.
 
 Where the clusters of a labelling are separate parts of the graph of the samples, that settles it
 (:meth:`Judge.separates`): two rings inside each other have no subspaces to explain, but no link
@@ -38,7 +38,7 @@ from torch import Tensor
 
 from unbend.functional import coding_rate
 from unbend.labels.subspaces import cluster_rates
-from unbend.samples.directions import principal_directions
+from unbend.samples.directions import principal_directions, varying_columns
 from unbend.samples.graph import links
 from unbend.samples.neighbors import nearest_neighbors, place
 
@@ -51,10 +51,10 @@ _EPS_SQ = 0.3
 _EPS_SQ_ALONE = 1.0
 _NEAREST = 10  # features that are linked where no neighbours are given
 _WEIGHTS = {"samples": 2, "features": 1, "graph": 1}
-# Columns of the samples below which their rates do not count: clusters span all of so few
-# directions, and what explains most are compact pieces, whatever the shape of the groups.
+# Varying columns of the samples below which their rates do not count: clusters span all of so few
+# directions, and compact pieces explain the most, whatever the shape of the groups.
 _COLUMNS = 4
-_APART = 0.999  # of the links kept inside: clusters are separate parts of the graph
+_APART = 0.999  # of the links kept inside, on average: clusters are separate parts of the graph
 _PART = 0.1  # of the mean size: a smaller part may be a few outliers
 _ROWS = 10_000  # a random sample that measures the rates
 _LEAST = 1e-6  # a share, so that its logarithm exists
@@ -105,7 +105,7 @@ class Judge:
         self.n, self.rows = len(Z), order[:_ROWS].sort().values
         self._Z = Z[self.rows.to(Z.device)].cpu().float()
         self._X = None
-        if samples is not None and samples.shape[1] >= _COLUMNS:
+        if samples is not None and int(varying_columns(samples).sum()) >= _COLUMNS:
             rows = samples.detach()[self.rows.to(samples.device)].cpu()
             self._X = _principal(place(rows, metric), Z.shape[1])
         self._eps_sq = _EPS_SQ_ALONE if samples is None else _EPS_SQ
@@ -159,10 +159,10 @@ class Judge:
 
         Not of the graph of the features: there, training has drawn neighbours together.
         """
-        if self._links is None or self._links_rows or len(labels) != self.n:
+        if self._links is None or self._links_rows or len(labels) != self.n or k < 2:
             return False
         found = labels.cpu().numpy()
-        smallest = np.bincount(found, minlength=k).min()
+        smallest = int(np.bincount(found, minlength=k).min())
         return smallest >= _PART * self.n / k and self._kept_links(found, k) >= _APART
 
     def _kept_links(self, labels: NDArray[np.int64], k: int) -> float:

@@ -9,7 +9,13 @@ from torch.nn.functional import normalize
 from unbend.functional.spectrum import eigh
 from unbend.knobs import RIDGE
 
-__all__ = ["principal_basis", "principal_directions", "standardized", "whitening_basis"]
+__all__ = [
+    "principal_basis",
+    "principal_directions",
+    "standardized",
+    "varying_columns",
+    "whitening_basis",
+]
 
 # Rows that are enough to measure a covariance, all directions of it or the leading ones.
 _WHITENING_ROWS, _PRINCIPAL_ROWS = 20_000, 5_000
@@ -29,6 +35,11 @@ def principal_directions(X: Tensor) -> tuple[Tensor, Tensor]:
         lengths = values.clamp_min(torch.finfo(X.dtype).tiny).sqrt()
         vectors = X.T @ vectors[:, kept] / lengths
     return values, vectors
+
+
+def varying_columns(X: Tensor) -> Tensor:
+    """Which columns (p,) of X (n, p) have more than one value."""
+    return X.min(0).values < X.max(0).values
 
 
 def principal_basis(

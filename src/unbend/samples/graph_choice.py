@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -18,6 +18,7 @@ from torch import Tensor
 
 from unbend.knobs import RIDGE
 from unbend.progress import Progress, Tick, silent
+from unbend.samples.directions import varying_columns
 from unbend.samples.graph import graph_spectrum
 from unbend.samples.neighbors import neighbors_by
 
@@ -38,14 +39,14 @@ _JUDGED_BY = 5  # neighbours, as many as the views take
 # the network sees, and the best of eight weights comes close to a better metric by chance.
 _RIDGE_LEAVES = 0.9
 _TIE = 1e-4  # scores that differ less are equal: the eigenvalues have a tolerance
-# Columns below which the angle is no candidate: it leaves out the length, one direction of few, and
-# a graph of fewer directions is easier to cut whether or not there are groups.
+# Varying columns below which the angle is not compared: it ignores length, and graphs in few
+# dimensions are easy to cut even without groups.
 _ENOUGH_FOR_ANGLES = 8
-_ENOUGH_FOR_RIDGE = 4  # the same for ridge neighbours: so few columns hold few subspaces
+_ENOUGH_FOR_RIDGE = 4  # the same for ridge neighbours, because few columns hold few subspaces
 _DOMINATES = 0.9  # of the variance: a column in a unit of its own
 _UNKNOWN_K = (2, 3, 5, 8, 12, 20, 30, 50)  # k to average over when it is not known
-# Ridge neighbours show many subspaces at the number that there are, and not in the mean over all k.
-# A lead at two or three parts, or where hardly a link is cut, comes by chance.
+# Ridge neighbours lead at the true number of subspaces, but not in the mean over k. A lead at two or
+# three parts, or where hardly a link is cut, comes by chance.
 _FEWEST_UNKNOWN, _OPEN = 5, 0.01
 
 
@@ -74,6 +75,11 @@ class NeighborChoice:
         if not others:
             return f"neighbours by {self.metric}: one column has almost all the variance"
         own, (next_score, next_metric) = self.scores[self.metric], others[0]
+        if self.metric.startswith(RIDGE) and next_score > own:
+            return (
+                f"neighbours by {self.metric}: at one number of groups their graph separates them "
+                f"best (mean score {own:.3f}; {next_metric} {next_score:.3f})"
+            )
         if next_score > own or f"{own:.3f}" == f"{next_score:.3f}":
             return (
                 f"neighbours by {self.metric}: no graph separates the groups clearly better "
@@ -96,7 +102,7 @@ class NeighborChoice:
     def from_dict(cls, tree: Mapping[str, Any]) -> NeighborChoice:
         """Rebuild what :meth:`to_dict` wrote."""
         scores = {str(metric): float(score) for metric, score in tree["scores"].items()}
-        return cls(str(tree["metric"]), scores, float(tree["ridge_leaves"]))
+        return cls(str(tree["metric"]), scores, float(tree.get("ridge_leaves", 1)))
 
 
 def choose_metric(
@@ -139,37 +145,59 @@ def choose_metric(
         progress(Tick("choosing neighbours", done + 1, len(metrics)))
     scores = {metric: float(np.mean([s[metric] for s in at])) for metric in metrics}
     if k:
-        leaves = _ridge_leaves(scores)
+        leads = [_ridge_lead(scores)]
     else:
         several = [s for c, s in zip(wanted, at, strict=True) if c >= _FEWEST_UNKNOWN]
-        leaves = min((_ridge_leaves(s, _OPEN) for s in several), default=1.0)
-    return NeighborChoice(_best(scores, leaves), scores, leaves)
+        leads = [_ridge_lead(s, _OPEN) for s in several]
+    lead = min(leads, default=_Lead(1.0, ""))
+    return NeighborChoice(_choose(scores, lead), scores, lead.leaves)
 
 
-def _best(scores: Mapping[str, float], ridge_leaves: float) -> str:
+class _Lead(NamedTuple):
+    """What the best ridge neighbours leave to cut, as a share of what the best others leave."""
+
+    leaves: float
+    metric: str  # these ridge neighbours
+
+
+def _ridge_lead(scores: Mapping[str, float], least: float = _TIE) -> _Lead:
+    """``leaves`` is 1 where the others leave less than ``least``: there is nothing to improve."""
+    ridge, plain = _apart(scores)
+    if not ridge:
+        return _Lead(1.0, "")
+    best = _first_of_best(ridge)
+    if not plain:
+        return _Lead(0.0, best)
+    cut = 1 - max(plain.values())
+    return _Lead((1 - max(ridge.values())) / cut if cut >= least else 1.0, best)
+
+
+def _choose(scores: Mapping[str, float], lead: _Lead) -> str:
+    """Ridge neighbours that lead by enough, or the others with the largest score."""
+    return (
+        lead.metric if lead.leaves <= _RIDGE_LEAVES else _first_of_best(_apart(scores)[1] or scores)
+    )
+
+
+def _apart(scores: Mapping[str, float]) -> tuple[dict[str, float], dict[str, float]]:
+    """The scores of ridge neighbours and those of the others."""
+    ridge = {metric: score for metric, score in scores.items() if metric.startswith(RIDGE)}
+    return ridge, {metric: score for metric, score in scores.items() if metric not in ridge}
+
+
+def _first_of_best(scores: Mapping[str, float]) -> str:
     """The metric with the largest score; ties go to the first."""
-    ridge = ridge_leaves <= _RIDGE_LEAVES
-    scores = {m: score for m, score in scores.items() if m.startswith(RIDGE) == ridge}
     return next(m for m, score in scores.items() if score > max(scores.values()) - _TIE)
-
-
-def _ridge_leaves(scores: Mapping[str, float], least: float = _TIE) -> float:
-    """1 if the best other neighbours leave less than ``least``: there is nothing to improve."""
-    ridge = [1 - score for metric, score in scores.items() if metric.startswith(RIDGE)]
-    plain = [1 - score for metric, score in scores.items() if not metric.startswith(RIDGE)]
-    if not ridge or not plain:
-        return 1.0 if plain else 0.0
-    return min(ridge) / min(plain) if min(plain) >= least else 1.0
 
 
 def _suitable(metrics: tuple[str, ...], X: Tensor) -> tuple[str, ...]:
     """The metrics whose scores can be compared on such columns; all if that would leave none."""
     if "standardized" in metrics and _one_column_dominates(X):
         return ("standardized",)
-    left = metrics
-    if X.shape[1] < _ENOUGH_FOR_ANGLES:
+    left, p = metrics, int(varying_columns(X).sum())
+    if p < _ENOUGH_FOR_ANGLES:
         left = tuple(m for m in left if m != "cosine")
-    if X.shape[1] < _ENOUGH_FOR_RIDGE or _is_mostly_binary(X):
+    if p < _ENOUGH_FOR_RIDGE or _is_mostly_binary(X):
         left = tuple(m for m in left if not m.startswith(RIDGE))
     return left or metrics
 
@@ -180,8 +208,8 @@ def _is_mostly_binary(X: Tensor) -> bool:
     Ridge neighbours whiten such columns, which makes rare values the most important ones. Rows that
     share them fall into small parts that can be cut off cheaply.
     """
-    low, high = X.min(0).values, X.max(0).values
-    two = ((low == X) | (high == X)).all(0)[low < high]
+    ends = (X.min(0).values == X) | (X.max(0).values == X)
+    two = ends.all(0)[varying_columns(X)]
     return len(two) > 0 and bool(two.double().mean() > 0.5)
 
 
