@@ -45,8 +45,8 @@ _ENOUGH_FOR_ANGLES = 8
 _ENOUGH_FOR_RIDGE = 4  # the same for ridge neighbours, because few columns hold few subspaces
 _DOMINATES = 0.9  # of the variance: a column in a unit of its own
 _UNKNOWN_K = (2, 3, 5, 8, 12, 20, 30, 50)  # k to average over when it is not known
-# Ridge neighbours lead at the true number of subspaces, but not in the mean over k. A lead at two or
-# three parts, or where hardly a link is cut, comes by chance.
+# Ridge neighbours lead at the true number of subspaces, but not in the mean over k. A lead at two
+# or three parts, or where hardly a link is cut, comes by chance.
 _FEWEST_UNKNOWN, _OPEN = 5, 0.01
 
 
