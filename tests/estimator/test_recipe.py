@@ -10,11 +10,10 @@ from sklearn.metrics import adjusted_rand_score, homogeneity_score
 from unbend import MLC, load
 from unbend.config import PRESETS
 from unbend.knobs import is_metric
-from unbend.samples.graph_choice import METRICS
 
 CENTERS = 8 * np.eye(4)
 X, Y = make_blobs(200, centers=CENTERS, random_state=0)
-COMPARED = tuple(metric for metric in METRICS if metric != "cosine")  # four columns
+COMPARED = ("euclidean", "standardized")  # with four columns
 SHORT = {"pretrain_epochs": 4, "settings": {"stage2.min_steps": 4, "stage2.max_steps": 4}}
 
 

@@ -39,10 +39,9 @@ _JUDGED_BY = 5  # neighbours, as many as the views take
 # the network sees, and the best of eight weights comes close to a better metric by chance.
 _RIDGE_LEAVES = 0.9
 _TIE = 1e-4  # scores that differ less are equal: the eigenvalues have a tolerance
-# Varying columns below which the angle is not compared: it ignores length, and graphs in few
-# dimensions are easy to cut even without groups.
-_ENOUGH_FOR_ANGLES = 8
-_ENOUGH_FOR_RIDGE = 4  # the same for ridge neighbours, because few columns hold few subspaces
+# Varying columns below which directions are not compared, neither angles nor ridge neighbours: they
+# ignore length, and graphs in few dimensions are easy to cut even without groups.
+_ENOUGH_FOR_DIRECTIONS = 8
 _DOMINATES = 0.9  # of the variance: a column in a unit of its own
 _UNKNOWN_K = (2, 3, 5, 8, 12, 20, 30, 50)  # k to average over when it is not known
 # Ridge neighbours lead at the true number of subspaces, but not in the mean over k. A lead at two
@@ -118,9 +117,9 @@ def choose_metric(
     The score of a metric is the mean of λ_1 to λ_k. Ties go to the earlier metric in ``metrics``.
     Ridge neighbours are taken only if they leave a tenth less to cut than every other metric.
     For unknown k the score is averaged over several k, and ridge neighbours have to lead at one of
-    them. Columns are standardised where one of them has almost all the variance. Angles are left
-    out with fewer than eight columns, ridge neighbours with fewer than four or where most columns
-    take two values.
+    them. Columns are standardised where one of them has almost all the variance. With fewer than
+    eight columns neither angles nor ridge neighbours are compared, and ridge neighbours are not
+    where most columns take two values.
 
     Examples
     --------
@@ -194,11 +193,11 @@ def _suitable(metrics: tuple[str, ...], X: Tensor) -> tuple[str, ...]:
     """The metrics whose scores can be compared on such columns; all if that would leave none."""
     if "standardized" in metrics and _one_column_dominates(X):
         return ("standardized",)
-    left, p = metrics, int(varying_columns(X).sum())
-    if p < _ENOUGH_FOR_ANGLES:
-        left = tuple(m for m in left if m != "cosine")
-    if p < _ENOUGH_FOR_RIDGE or _is_mostly_binary(X):
-        left = tuple(m for m in left if not m.startswith(RIDGE))
+    few = int(varying_columns(X).sum()) < _ENOUGH_FOR_DIRECTIONS
+    no_ridge = few or _is_mostly_binary(X)
+    left = tuple(
+        m for m in metrics if not (m == "cosine" and few) and not (m.startswith(RIDGE) and no_ridge)
+    )
     return left or metrics
 
 
