@@ -20,7 +20,7 @@ SHORT = {
 @pytest.mark.parametrize("name", backbones.BACKBONES)
 def test_backbones_map_images_to_vectors_of_their_width(name):
     make = backbones.BACKBONES[name]
-    module = None if make is None else make(28).get("backbone")
+    module = make(28).get("backbone")
     if isinstance(module, nn.Module):
         h = module(torch.zeros(3, 1, 28, 28))
         assert h.shape == (3, module.out_features)
@@ -46,7 +46,7 @@ def test_two_groups_are_found_and_the_table_has_a_row_for_each_fit(monkeypatch, 
     X[y == 1, :, 4:] += 200
     monkeypatch.setattr(backbones, "_images", lambda name: (X, y))
     monkeypatch.setattr(backbones, "DATA", ("halves",))
-    tiny = {"convnet": lambda side: {"settings": SHORT}, "vectors": None}
+    tiny = {"convnet": lambda side: {"settings": SHORT}, "vectors": lambda side: {"preset": "vectors"}}
     monkeypatch.setattr(backbones, "BACKBONES", tiny)
     monkeypatch.setenv("UNBEND_CACHE", str(tmp_path / "cache"))
     table = backbones.run(seeds=1, out=tmp_path, verbose=False)

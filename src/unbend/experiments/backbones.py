@@ -111,8 +111,8 @@ def _named(name: str, width: int) -> Callable[[int], dict[str, Any]]:
     return lambda side: {"backbone": name, "settings": {"network.width": width}}
 
 
-# Name → parameters of MLC for images of a side; None stands for the pixels as vectors.
-BACKBONES: dict[str, Callable[[int], dict[str, Any]] | None] = {
+# Name → parameters of MLC for images of a side.
+BACKBONES: dict[str, Callable[[int], dict[str, Any]]] = {
     "convnet, width 16 (the default)": lambda side: {},
     "convnet, width 8": _named("convnet", 8),
     "convnet, width 32": _named("convnet", 32),
@@ -122,7 +122,7 @@ BACKBONES: dict[str, Callable[[int], dict[str, Any]] | None] = {
     "patches of 4 pixels": _module(lambda side: Patches(side, 4)),
     "random features, frozen": _module(lambda side: RandomFeatures()),
     "mlp on augmented pixels": _named("mlp", 256),
-    "pixels as vectors, no augmentation": None,
+    "pixels as vectors, without views by augmentation": lambda side: {"preset": "vectors"},
 }
 
 
@@ -155,13 +155,10 @@ def _fit(X: NDArray[Any], y: NDArray[np.int64], name: str, seed: int) -> Arrays:
     make = BACKBONES[name]
 
     def work() -> Arrays:
-        samples = X.reshape(len(X), -1).astype(np.float32) / 255 if make is None else X
-        model = MLC(
-            len(np.unique(y)), random_state=seed, **({} if make is None else make(X.shape[-1]))
-        )
+        model = MLC(len(np.unique(y)), random_state=seed, **make(X.shape[-1]))
         start = time.process_time()
         with use_threads(1):
-            model.fit(samples)
+            model.fit(X)
         steps = sum(row["stage"] == "stage 1" for row in model.history_)
         seconds = time.process_time() - start
         return {
