@@ -46,7 +46,10 @@ def test_two_groups_are_found_and_the_table_has_a_row_for_each_fit(monkeypatch, 
     X[y == 1, :, 4:] += 200
     monkeypatch.setattr(backbones, "_images", lambda name: (X, y))
     monkeypatch.setattr(backbones, "DATA", ("halves",))
-    tiny = {"convnet": lambda side: {"settings": SHORT}, "vectors": lambda side: {"preset": "vectors"}}
+    tiny = {
+        "convnet": lambda side: {"settings": SHORT},
+        "vectors": lambda side: {"preset": "vectors"},
+    }
     monkeypatch.setattr(backbones, "BACKBONES", tiny)
     monkeypatch.setenv("UNBEND_CACHE", str(tmp_path / "cache"))
     table = backbones.run(seeds=1, out=tmp_path, verbose=False)
