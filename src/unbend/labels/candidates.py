@@ -99,8 +99,8 @@ def choose_labelling(
     Parameters
     ----------
     codes : sequence of Codes
-        The first is the end of stage 1, the others are ends of stage 2. They are looked up one at a
-        time and not kept, so that a sequence need not hold all of them.
+        The first is the end of stage 1, the others are ends of stage 2. The others are looked up
+        one at a time and not kept, so that a sequence need not hold all of them.
     k : int
         Number of clusters.
     samples : Tensor of shape (n, p), optional
