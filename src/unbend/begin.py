@@ -64,9 +64,11 @@ def look_at(
     """Decide whether the network sees images, or vectors of their pixels.
 
     Where ridge neighbours separate the groups clearly better than any others, images of a group lie
-    near a linear subspace of pixels, as aligned faces under changing light do. Augmentation moves
-    pixels and would destroy that, so such images become vectors. Vectors that are recognised as the
-    pixels of images become images, unless these are linear or their graph is clear already. The
+    near a linear subspace of pixels, as aligned faces under changing light do. Where near
+    neighbours alone take the groups apart, they lie on thin manifolds, as pictures of a turning
+    object do. Augmentation moves pixels and would destroy both, so such images become vectors.
+    Vectors that are recognised as the pixels of images become images, unless these are linear or
+    thin or their graph is clear already. The
     preset "vectors" always makes vectors. If one of the settings ``asked`` for concerns views,
     backbone or method of stage 1, samples stay what they are.
     """
@@ -80,7 +82,7 @@ def look_at(
         return same
     choice = choose_metric(samples, n_clusters, progress=progress)
     seen = samples, scaling
-    if choice.ridge_leaves <= _RIDGE_LEAVES:  # the pixels are linear
+    if choice.thin or choice.ridge_leaves <= _RIDGE_LEAVES:  # pixels show the groups as they are
         seen = scaling.as_vectors(samples) if scaling.is_image else seen
     elif side is not None and choice.cut > _CLEAR:
         seen = scaling.as_images(samples, side)

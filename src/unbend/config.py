@@ -103,6 +103,7 @@ class Config:
         # weight.
         invariance = self.pretrain.invariance * min(1.0, dim / (2 * k))
         return self.override(few | {
+            "views.parts": 0 if n_clusters == "auto" else k,
             "network.dim": dim,
             "pretrain.batch_size": batch,
             "pretrain.min_steps": steps,

@@ -94,6 +94,9 @@ class ViewConfig:
     n_neighbors: int = knob(0, COUNT, example=10)
     # Of the neighbours, see unbend.samples.nearest_neighbors; auto chooses it from the data.
     metric: str = knob("euclidean", METRIC)
+    # Far neighbours are left out if the near ones take the samples apart into about that many; 0
+    # keeps all. See unbend.samples.within_reach.
+    parts: int = knob(0, COUNT, example=10)
     refresh: int = knob(0, COUNT)  # stage 1: look neighbours up again in the features, that often
     # Vectors only: standard deviation in units of the median neighbour distance.
     noise: float = knob(0.0, NOT_NEGATIVE)

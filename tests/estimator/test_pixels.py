@@ -10,7 +10,7 @@ from unbend import MLC, load
 from unbend.baselines import CPP
 from unbend.begin import look_at
 from unbend.deploy import export_onnx
-from unbend.experiments.suite.synthetic import faces_under_light
+from unbend.experiments.suite.synthetic import faces_under_light, lookalikes
 from unbend.samples import prepare
 
 K, SIDE = 12, 16
@@ -38,6 +38,18 @@ def test_aligned_images_become_vectors(faces, fitted):
     assert adjusted_rand_score(y, fitted.labels_) > 0.75
     as_table = MLC(K, random_state=0).fit(X.reshape(len(X), -1).astype(float))
     assert adjusted_rand_score(as_table.labels_, fitted.labels_) > 0.9  # rounding aside, the same
+
+
+def test_images_of_turning_objects_become_vectors():
+    X, y = lookalikes(8)
+    images = (255 * (X - X.min()) / (X.max() - X.min())).round().astype(np.uint8)
+    model = MLC(8, random_state=0).fit(images.reshape(-1, 24, 24))
+    assert model.config_.preset == "vectors"
+    assert model.neighbors_.thin
+    assert "near neighbours" in model.describe()
+    assert adjusted_rand_score(y, model.labels_) == 1
+    all_neighbors = MLC(8, random_state=0, settings={"views.parts": 0}).fit(X)
+    assert adjusted_rand_score(y, all_neighbors.labels_) < 0.95
 
 
 def test_new_images_are_taken_in_their_shape(faces, fitted, tmp_path):

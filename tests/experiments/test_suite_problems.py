@@ -13,7 +13,7 @@ from unbend.experiments.suite.problems import LISTS, load_problem
     "name",
     [
         *("subspaces-4", "curves-10", "surfaces-8", "faces-under-light"),
-        *("turned-objects", "few-of-many"),
+        *("turned-objects", "lookalikes", "few-of-many"),
     ],
 )
 def test_synthetic_problems_are_the_same_every_time_and_hold_their_classes(name):

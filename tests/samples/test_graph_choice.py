@@ -8,7 +8,7 @@ import torch
 from scipy.sparse.csgraph import laplacian
 from tests.generators.subspaces import union_of_subspaces
 
-from unbend.experiments.suite.synthetic import faces_under_light
+from unbend.experiments.suite.synthetic import faces_under_light, lookalikes
 from unbend.samples import NeighborChoice, choose_metric, nearest_neighbors
 from unbend.samples.graph import graph_embedding, graph_spectrum
 from unbend.samples.graph_choice import METRICS, _choose, _ridge_lead
@@ -183,6 +183,19 @@ def test_for_unknown_k_ridge_has_to_lead_at_one_number():
     mean_of_all = min(1 - s for m, s in scores.items() if m.startswith("ridge:"))
     mean_of_all /= min(1 - s for m, s in scores.items() if not m.startswith("ridge:"))
     assert mean_of_all > 0.85  # the mean over all k hides it
+
+
+def test_near_neighbours_that_show_the_groups_go_before_ridge_neighbours():
+    X = torch.from_numpy(lookalikes()[0])
+    choice = choose_metric(X, 20)
+    assert choice.thin
+    assert not choice.metric.startswith("ridge:")
+    assert choice.ridge_leaves == 1
+    assert choice.reason().startswith(f"near neighbours by {choice.metric}")
+    assert NeighborChoice.from_dict(json.loads(json.dumps(choice.to_dict()))) == choice
+    assert not choose_metric(X, 5).thin  # there are more parts than that
+    assert not choose_metric(X, "auto").thin
+    assert not choose_metric(torch.from_numpy(faces_under_light()[0]), 30).thin
 
 
 def test_angles_are_no_candidates_among_few_columns():

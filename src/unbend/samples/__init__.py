@@ -8,6 +8,7 @@ from unbend.samples.graph_choice import NeighborChoice, choose_metric
 from unbend.samples.grid import pixel_side
 from unbend.samples.loaders import Batches
 from unbend.samples.neighbors import nearest_neighbors
+from unbend.samples.reach import within_reach
 from unbend.samples.synthetic import make_sphere_manifolds
 from unbend.samples.validate import check_samples
 from unbend.samples.views import ViewSampler
@@ -28,4 +29,5 @@ __all__ = [
     "prepare",
     "principal_basis",
     "whitening_basis",
+    "within_reach",
 ]

@@ -100,8 +100,13 @@ def _normalized_adjacency(neighbors: Tensor) -> tuple[csr_array, Array]:
 
 
 def links(neighbors: Tensor) -> csr_array:
-    """The symmetric adjacency: 1 where one of two samples is a neighbour of the other."""
+    """The symmetric adjacency: 1 where one of two samples is a neighbour of the other.
+
+    Neighbours may be listed more than once.
+    """
     n, m = neighbors.shape
     rows = np.repeat(np.arange(n), m)
     edges = csr_array((np.ones(n * m), (rows, neighbors.cpu().numpy().ravel())), shape=(n, n))
-    return csr_array(edges.maximum(edges.T))
+    edges = csr_array(edges.maximum(edges.T))  # which adds up what is listed twice
+    edges.data[:] = 1
+    return edges

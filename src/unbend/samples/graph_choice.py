@@ -20,7 +20,9 @@ from unbend.knobs import RIDGE
 from unbend.progress import Progress, Tick, silent
 from unbend.samples.directions import varying_columns
 from unbend.samples.graph import graph_spectrum
-from unbend.samples.neighbors import neighbors_by
+from unbend.samples.neighbors import nearest_neighbors, neighbors_by
+from unbend.samples.reach import within_reach
+from unbend.samples.views import GRAPH_NEIGHBORS
 
 __all__ = ["METRICS", "NeighborChoice", "choose_metric"]
 
@@ -54,12 +56,14 @@ class NeighborChoice:
     """The metric of the neighbours, and the mean of λ_1 to λ_k of every candidate.
 
     ``ridge_leaves`` is what the best ridge neighbours leave to cut, as a share of what the best
-    others leave; for unknown k the smallest such share over several k.
+    others leave; for unknown k the smallest such share over several k. ``thin`` says that near
+    neighbours alone show the groups, see :func:`~unbend.samples.within_reach`.
     """
 
     metric: str
     scores: Mapping[str, float]
     ridge_leaves: float = 1.0
+    thin: bool = False
 
     @property
     def cut(self) -> float:
@@ -74,6 +78,11 @@ class NeighborChoice:
         if not others:
             return f"neighbours by {self.metric}: one column has almost all the variance"
         own, (next_score, next_metric) = self.scores[self.metric], others[0]
+        if self.thin:
+            return (
+                f"near neighbours by {self.metric}: they alone take groups apart, and far ones "
+                f"would tie them together (score {own:.3f}; {next_metric} {next_score:.3f})"
+            )
         if self.metric.startswith(RIDGE) and next_score > own:
             return (
                 f"neighbours by {self.metric}: at one number of groups their graph separates them "
@@ -95,13 +104,15 @@ class NeighborChoice:
             "metric": self.metric,
             "scores": dict(self.scores),
             "ridge_leaves": self.ridge_leaves,
+            "thin": self.thin,
         }
 
     @classmethod
     def from_dict(cls, tree: Mapping[str, Any]) -> NeighborChoice:
         """Rebuild what :meth:`to_dict` wrote."""
         scores = {str(metric): float(score) for metric, score in tree["scores"].items()}
-        return cls(str(tree["metric"]), scores, float(tree.get("ridge_leaves", 1)))
+        leaves, thin = float(tree.get("ridge_leaves", 1)), bool(tree.get("thin", False))
+        return cls(str(tree["metric"]), scores, leaves, thin)
 
 
 def choose_metric(
@@ -115,7 +126,8 @@ def choose_metric(
     """Choose the metric whose 5-neighbour graph is easiest to cut into k, on a sample of the rows.
 
     The score of a metric is the mean of λ_1 to λ_k. Ties go to the earlier metric in ``metrics``.
-    Ridge neighbours are taken only if they leave a tenth less to cut than every other metric.
+    Ridge neighbours are taken only if they leave a tenth less to cut than every other metric, and
+    not on thin manifolds, where the near neighbours of the best other metric show the groups.
     For unknown k the score is averaged over several k, and ridge neighbours have to lead at one of
     them. Columns are standardised where one of them has almost all the variance. With fewer than
     eight columns neither angles nor ridge neighbours are compared, and ridge neighbours are not
@@ -148,6 +160,10 @@ def choose_metric(
     else:
         several = [s for c, s in zip(wanted, at, strict=True) if c >= _FEWEST_UNKNOWN]
         leads = [_ridge_lead(s, _OPEN) for s in several]
+    plain = _first_of_best(_apart(scores)[1] or scores)
+    graph = nearest_neighbors(pilot, GRAPH_NEIGHBORS, metric=plain)
+    if within_reach(pilot, graph, plain, k, _JUDGED_BY) is not graph:
+        return NeighborChoice(plain, scores, thin=True)
     lead = min(leads, default=_Lead(1.0, ""))
     return NeighborChoice(_choose(scores, lead), scores, lead.leaves)
 

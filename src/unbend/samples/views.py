@@ -14,10 +14,11 @@ from unbend.knobs import ViewConfig
 from unbend.progress import Progress, silent
 from unbend.samples.augment import augment
 from unbend.samples.neighbors import nearest_neighbors
+from unbend.samples.reach import within_reach
 
-__all__ = ["ViewSampler"]
+__all__ = ["GRAPH_NEIGHBORS", "ViewSampler"]
 
-GRAPH_NEIGHBORS = 10
+GRAPH_NEIGHBORS = 10  # in the graph of the samples, from the nearest of which views start
 
 
 class ViewSampler:
@@ -64,14 +65,18 @@ class ViewSampler:
 
     @cached_property
     def graph(self) -> Tensor:
-        """The ten nearest neighbours of each sample, or more if views need more."""
+        """The ten nearest neighbours of each sample, or more if views need more.
+
+        On thin manifolds, those within reach.
+        """
         config = self.config
-        return self._search(
+        found = self._search(
             self.samples,
             max(config.n_neighbors, GRAPH_NEIGHBORS),
             progress=self._progress,
             metric=config.metric,
         )
+        return within_reach(self.samples, found, config.metric, config.parts, config.n_neighbors)
 
     @cached_property
     def neighbors(self) -> Tensor:

@@ -148,9 +148,11 @@ DEVELOPMENT: dict[str, Callable[[], Labelled]] = {
     "moons": synthetic.moons,
     "slanted-blobs": synthetic.slanted_blobs,
     "turned-objects": synthetic.turned_objects,
+    "lookalikes": synthetic.lookalikes,
     "few-of-many": synthetic.few_of_many,
     "faces-under-light-images": partial(_as_images, synthetic.faces_under_light),
     "turned-objects-images": partial(_as_images, synthetic.turned_objects),
+    "lookalikes-images": partial(_as_images, synthetic.lookalikes),
     "few-of-many-images": partial(_as_images, synthetic.few_of_many),
     "digits-imbalanced": partial(_imbalanced, _DIGITS),
     "cifar10-lite2-200-imbalanced": partial(

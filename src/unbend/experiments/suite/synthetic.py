@@ -12,6 +12,7 @@ __all__ = [
     "curves",
     "faces_under_light",
     "few_of_many",
+    "lookalikes",
     "moons",
     "rings",
     "shared_subspaces",
@@ -119,6 +120,32 @@ def turned_objects(k: int = 20, *, each: int = 72, side: int = 24) -> Labelled:
         towards = np.outer(np.cos(angles), depth) - np.outer(np.sin(angles), x)
         light = bright * (0.75 + 0.25 * np.tanh(2 * towards))
         parts.append(_balls(turned, height, width, light, side))
+    return _finish(parts, rng, noise=0.05)
+
+
+def lookalikes(k: int = 20, *, each: int = 72, side: int = 24) -> Labelled:
+    """Turned objects of which twelve belong to five families, such as several toy cars.
+
+    The members of a family differ by the brightness and a little by the place of their balls.
+    Wide objects look smaller from the side, because the camera moves back to see all of them.
+    """
+    rng = np.random.default_rng(19)
+    angles = np.arange(each)[:, None] * 2 * np.pi / each
+    families = np.repeat(np.arange(k), ([3, 3, 2, 2, 2] + [1] * k)[:k])[:k]
+    parts = []
+    for family in families:
+        own = np.random.default_rng([20, family])  # what all of a family have
+        balls, wide = own.integers(6, 14), own.choice([0.15, 0.6, 1.6])
+        x = 0.35 * max(1.0, wide) * own.standard_normal(balls)
+        depth = 0.35 * min(1.0, wide) * own.standard_normal(balls)
+        height, width = 0.4 * own.standard_normal(balls), own.uniform(0.08, 0.3, balls)
+        bright = own.uniform(0.3, 1, balls) + 0.2 * rng.standard_normal(balls)
+        x, height = (place + 0.04 * rng.standard_normal(balls) for place in (x, height))
+        turned = np.cos(angles) * x + np.sin(angles) * depth
+        towards = np.cos(angles) * depth - np.sin(angles) * x
+        nearer = np.minimum(0.8 / (np.abs(turned).max(axis=1, keepdims=True) + 0.15), 2.0) ** 0.7
+        light = bright.clip(0.1, 1.2) * (0.75 + 0.25 * np.tanh(2 * towards))
+        parts.append(_balls(turned * nearer, height, width, light, side))
     return _finish(parts, rng, noise=0.05)
 
 

@@ -1,0 +1,119 @@
+"""Thin manifolds: where near neighbours alone show the groups, far ones are left out.
+
+Two neighbours of a photograph of a turning object are its neighbours in the turn. The next ones are
+much farther, often of another object, and tie the objects together. Elsewhere, most of all in many
+dimensions, all neighbours are about equally far.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from scipy.sparse.csgraph import connected_components
+from torch import Tensor
+
+from unbend.knobs import RIDGE
+from unbend.samples.graph import links
+from unbend.samples.neighbors import place
+
+__all__ = ["within_reach"]
+
+_FEWEST = 2  # neighbours that every sample keeps; the second says how far others may be
+_REACH = (1.1, 1.2, 1.3, 1.5, 1.75, 2.0)  # times that; the first that leaves no more than k parts
+# Near neighbours have to show parts that count for half of k, for this many at least, and for this
+# many more than those that all neighbours show.
+_OF_K, _LEAST, _MORE = 0.5, 2.5, 0.5
+_AT_ONCE = 2**24  # numbers of neighbours that are looked up at a time
+
+
+def within_reach(
+    X: Tensor, neighbors: Tensor, metric: str, k: int, n_drawn: int | None = None
+) -> Tensor:
+    r"""Neighbours without the far ones, if the near ones take the samples apart into about k.
+
+    A neighbour is near if it is at most 1.1 times as far as the second one; where that leaves more
+    than k parts of the graph, up to 2 times as far. The near neighbours are taken if their graph
+    has no more than k parts, which count for k/2 and for 2.5 at least, and for half a part more
+    than those of the graph of all neighbours. Parts with shares :math:`p_i` of the samples count
+    for :math:`\exp(-\sum_i p_i \ln p_i)`. Otherwise all neighbours stay.
+
+    The near ones are repeated in the places of the far ones, so that the shape stays the same.
+    Copies of a sample stay and do not count as its neighbours. Samples that would be left in parts
+    of no more than ``n_drawn`` keep all their neighbours: a few almost equal photographs are not a
+    group.
+
+    Parameters
+    ----------
+    X : Tensor of shape (n, ...)
+        Samples; images are flattened.
+    neighbors : Tensor of shape (n, m)
+        Neighbours of each, the nearest first.
+    metric : str
+        Of the neighbours, see :func:`nearest_neighbors`. For ridge metrics a small coefficient is
+        far: its inverse takes the place of the distance.
+    k : int
+        Number of clusters; with fewer than 3 all neighbours stay.
+    n_drawn : int, optional
+        How many of the neighbours views start from; by default all.
+
+    Examples
+    --------
+    Three rows of samples, one beside the other. The fifth neighbour is in the next row.
+
+    >>> from unbend.samples import nearest_neighbors
+    >>> X = torch.cartesian_prod(torch.tensor([0.0, 2.8, 5.6]), torch.arange(20.0))
+    >>> neighbors = nearest_neighbors(X, 5)
+    >>> [
+    ...     sorted(set(m[5].tolist()))
+    ...     for m in (neighbors, within_reach(X, neighbors, "euclidean", 3))
+    ... ]
+    [[3, 4, 6, 7, 25], [4, 6]]
+    """
+    m = neighbors.shape[1]
+    if k < _LEAST or m <= _FEWEST:
+        return neighbors
+    least = max(_OF_K * k, _LEAST, _size(_parts(neighbors)) + _MORE)
+    distance = _distances(X, neighbors, metric)
+    next_one = distance.masked_fill(distance <= 0, torch.inf).sort(1).values[:, [_FEWEST - 1]]
+    for reach in _REACH:
+        kept = (distance <= reach * next_one).sum(1).clamp_min(_FEWEST)
+        part = _parts(_repeated(neighbors, kept))
+        lost = np.bincount(part)[part] <= (m if n_drawn is None else n_drawn)
+        kept = kept.masked_fill(torch.from_numpy(lost).to(kept.device), m)
+        near = _repeated(neighbors, kept)
+        part = _parts(near)
+        if part.max() < k:
+            return near if _size(part) >= least else neighbors
+    return neighbors
+
+
+def _repeated(neighbors: Tensor, kept: Tensor) -> Tensor:
+    """The first ``kept`` neighbours of each row, again and again."""
+    columns = torch.arange(neighbors.shape[1], device=neighbors.device)
+    return neighbors.gather(1, columns % kept[:, None])
+
+
+def _parts(neighbors: Tensor) -> NDArray[np.int32]:
+    """The part of the graph that each sample is in."""
+    found: NDArray[np.int32] = connected_components(links(neighbors), directed=False)[1]
+    return found
+
+
+def _size(part: NDArray[np.int32]) -> float:
+    """How many parts of equal size would be as many: the exponential of the entropy."""
+    shares = np.bincount(part) / len(part)
+    return float(np.exp(-(shares * np.log(shares)).sum()))
+
+
+def _distances(X: Tensor, neighbors: Tensor, metric: str) -> Tensor:
+    """Distances (n, m) of the neighbours; for ridge metrics the inverse of their coefficients."""
+    rows = place(X.detach().flatten(1), metric)
+    size = max(1, _AT_ONCE // (neighbors.shape[1] * max(1, rows.shape[1])))
+    found = []
+    for own, others in zip(torch.split(rows, size), torch.split(neighbors, size), strict=True):
+        if metric.startswith(RIDGE):
+            found.append(1 / torch.einsum("np,nmp->nm", own, rows[others]).abs())
+        else:
+            found.append((rows[others] - own[:, None]).norm(dim=2))
+    return torch.cat(found)

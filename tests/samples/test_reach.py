@@ -1,0 +1,133 @@
+"""Neighbours within reach against a slow loop in float64, and on data with known answers."""
+
+import numpy as np
+import pytest
+import torch
+from scipy.sparse.csgraph import connected_components
+
+from unbend.samples import nearest_neighbors, reach, within_reach
+from unbend.samples.graph import links
+from unbend.samples.neighbors import place
+
+
+def random(*shape: int, seed: int = 0) -> torch.Tensor:
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed)).double()
+
+
+def turns(k: int = 5, n: int = 60, apart: float = 0.25) -> torch.Tensor:
+    """Closed curves above each other, farther apart than two neighbours on a curve."""
+    angle = torch.arange(n).double() * 2 * torch.pi / n
+    curve = torch.stack([angle.cos(), angle.sin()], 1)
+    heights = apart * torch.arange(k).double().repeat_interleave(n)
+    return torch.cat([curve.repeat(k, 1), heights[:, None]], 1)
+
+
+def n_parts(neighbors: torch.Tensor) -> int:
+    return int(connected_components(links(neighbors), directed=False)[0])
+
+
+def near_by_a_loop(
+    X: torch.Tensor, neighbors: torch.Tensor, metric: str, times: float
+) -> list[set[int]]:
+    """The neighbours that stay, sample by sample."""
+    rows = place(X, metric).double().numpy()
+
+    def far(i: int, j: int) -> float:
+        if metric.startswith("ridge"):
+            return 1 / abs(float(rows[i] @ rows[j]))
+        return float(np.linalg.norm(rows[i] - rows[j]))
+
+    kept = []
+    for i, own in enumerate(neighbors.tolist()):
+        apart = sorted(d for d in (far(i, j) for j in own) if d > 0)
+        kept.append({j for n, j in enumerate(own) if n < 2 or far(i, j) <= times * apart[1]})
+    return kept
+
+
+@pytest.mark.parametrize("metric", ["euclidean", "standardized", "cosine", "ridge:0.01"])
+def test_equals_a_loop_over_the_samples(metric, monkeypatch):
+    monkeypatch.setattr(reach, "_REACH", (1.2,))
+    monkeypatch.setattr(reach, "_size", lambda part: np.inf)  # whatever the parts are
+    X = torch.cat([random(80, 3), turns(2, 40)])
+    neighbors = nearest_neighbors(X, 10, metric=metric)
+    found = within_reach(X, neighbors, metric, len(X), n_drawn=0)
+    wanted = near_by_a_loop(X, neighbors, metric, 1.2)
+    assert [set(row) for row in found.tolist()] == wanted
+    assert len({len(row) for row in wanted}) > 2
+
+
+def test_curves_beside_each_other_come_apart():
+    X = turns()
+    neighbors = nearest_neighbors(X, 10)
+    found = within_reach(X, neighbors, "euclidean", 5)
+    assert n_parts(neighbors) == 1
+    assert n_parts(found) == 5
+    assert (found // 60 == torch.arange(300)[:, None] // 60).all()  # none on another curve
+
+
+def test_the_near_ones_come_first_and_are_repeated():
+    X = turns()
+    neighbors = nearest_neighbors(X, 10)
+    found = within_reach(X, neighbors, "euclidean", 5)
+    assert torch.equal(found, neighbors[:, :2].repeat(1, 5))
+
+
+@pytest.mark.parametrize("k", [0, 1, 2, 3, 11])
+def test_only_for_about_as_many_clusters_as_parts(k):
+    X = turns()
+    neighbors = nearest_neighbors(X, 10)
+    assert within_reach(X, neighbors, "euclidean", k) is neighbors
+
+
+@pytest.mark.parametrize("k", [6, 9, 10])
+def test_a_few_parts_may_hold_several_clusters(k):
+    X = turns()
+    found = within_reach(X, nearest_neighbors(X, 10), "euclidean", k)
+    assert n_parts(found) == 5
+
+
+@pytest.mark.parametrize("k", [1, 3, 4])
+def test_rings_that_are_sampled_at_random_stay_whole(k):
+    angle = 2 * torch.pi * torch.rand(300 * k, generator=torch.Generator().manual_seed(0))
+    radius = torch.arange(1, k + 1).repeat_interleave(300)[:, None]
+    X = radius * torch.stack([angle.cos(), angle.sin()], 1) + 0.03 * random(300 * k, 2)
+    neighbors = nearest_neighbors(X, 10)
+    assert n_parts(neighbors) == k
+    assert n_parts(within_reach(X, neighbors, "euclidean", k)) == k
+
+
+def test_in_many_dimensions_all_stay():
+    centres = 3 * random(4, 60, seed=1).repeat_interleave(75, 0)
+    X = centres + random(300, 60)
+    neighbors = nearest_neighbors(X, 10)
+    assert within_reach(X, neighbors, "euclidean", 4) is neighbors
+
+
+def test_copies_are_not_what_is_next():
+    X = turns().repeat_interleave(3, 0)  # two copies of each sample
+    neighbors = nearest_neighbors(X, 10)
+    found = within_reach(X, neighbors, "euclidean", 5)
+    assert n_parts(found) == 5
+    assert all(len(set(row)) >= 4 for row in found.tolist())  # the copies and both sides
+
+
+def test_a_few_that_are_almost_equal_are_no_group():
+    X = random(50, 4).repeat_interleave(4, 0) + 1e-3 * random(200, 4, seed=1)
+    neighbors = nearest_neighbors(X, 10)
+    assert within_reach(X, neighbors, "euclidean", 50, n_drawn=5) is neighbors
+    assert n_parts(within_reach(X, neighbors, "euclidean", 50, n_drawn=0)) == 50
+
+
+def test_blocks_change_nothing(monkeypatch):
+    X = turns()
+    neighbors = nearest_neighbors(X, 10)
+    whole = within_reach(X, neighbors, "euclidean", 5)
+    monkeypatch.setattr(reach, "_AT_ONCE", 100)
+    assert torch.equal(within_reach(X, neighbors, "euclidean", 5), whole)
+
+
+@pytest.mark.parametrize("m", [0, 1, 2])
+def test_two_neighbours_or_fewer_are_left_as_they_are(m):
+    X = turns()
+    neighbors = nearest_neighbors(X, m)
+    assert within_reach(X, neighbors, "euclidean", 5) is neighbors
