@@ -82,7 +82,7 @@ def look_at(
         return same
     choice = choose_metric(samples, n_clusters, progress=progress)
     seen = samples, scaling
-    if choice.thin or choice.ridge_leaves <= _RIDGE_LEAVES:  # pixels show the groups as they are
+    if choice.parts or choice.ridge_leaves <= _RIDGE_LEAVES:  # pixels show the groups as they are
         seen = scaling.as_vectors(samples) if scaling.is_image else seen
     elif side is not None and choice.cut > _CLEAR:
         seen = scaling.as_images(samples, side)
@@ -174,7 +174,8 @@ def begin(
     generator = generator or torch.Generator().manual_seed(seed)
     samples = samples.to(fabric.device)
     choice = _choose_neighbors(samples, config, n_clusters, neighbors, progress)
-    config = config.override({"views.metric": choice.metric})
+    parts = config.views.parts or choice.parts
+    config = config.override({"views.metric": choice.metric, "views.parts": parts})
     network = copy.deepcopy(start)
     if network is None:
         config, basis = _choose_basis(samples, config, backbone)

@@ -45,7 +45,7 @@ def test_images_of_turning_objects_become_vectors():
     images = (255 * (X - X.min()) / (X.max() - X.min())).round().astype(np.uint8)
     model = MLC(8, random_state=0).fit(images.reshape(-1, 24, 24))
     assert model.config_.preset == "vectors"
-    assert model.neighbors_.thin
+    assert model.neighbors_.parts == 8
     assert "near neighbours" in model.describe()
     assert adjusted_rand_score(y, model.labels_) == 1
     all_neighbors = MLC(8, random_state=0, settings={"views.parts": 0}).fit(X)

@@ -44,6 +44,32 @@ def test_separate_parts_of_the_samples_count_more() -> None:
     assert "the features of stage 1 fall into 4 separate parts" in decide(features, looks).reason
 
 
+def test_lasting_parts_go_before_unclear_numbers_and_not_before_clear_ones() -> None:
+    """Two rings: eleven pieces have more evidence, but halves of the data cut them elsewhere."""
+    gaps = np.full((2, 11), 0.1)
+    gaps[:, 9] = 0.9
+    whole = gaps.copy()
+    whole[0, 0] = 1.0
+    evidence = _Table(np.arange(2, 13), gaps, whole, np.zeros(11), np.full(11, 0.2))
+    looks = {k: _Look(np.arange(60) % k, s, 0.3) for k, s in {2: 0.1, 11: 0.85}.items()}
+    assert decide(evidence, looks).chosen == 11
+    found = decide(replace(evidence, lasting=2), looks)
+    assert (found.chosen, found.interval) == (2, (2, 2))
+    assert found.reason == "2: clear, the samples fall into 2 separate parts"
+    looks[11] = looks[11]._replace(stability=0.95)
+    assert decide(replace(evidence, lasting=2), looks).chosen == 11
+
+
+def test_the_rings_are_counted_and_not_their_pieces() -> None:
+    angle = 2 * np.pi * np.random.default_rng(0).random(600)
+    X = np.repeat([1.0, 2.0], 300)[:, None] * np.stack([np.cos(angle), np.sin(angle)], 1)
+    X = torch.from_numpy(X + 0.08 * np.random.default_rng(1).standard_normal(X.shape)).float()
+    C = torch.nn.functional.normalize(torch.cat([X, torch.ones(600, 1)], 1), dim=1)
+    found = choose_n_clusters([Space(X), Space(C)], C)
+    assert (found.chosen, found.interval) == (2, (2, 2))
+    assert choose_n_clusters([Space(X), Space(C)], C, min_clusters=3).chosen > 2
+
+
 def test_the_clearest_stable_gap_is_chosen() -> None:
     found = table([0.1, 0.7, 0.1, 0.1], {3: 1.0, 5: 1.0})
     assert (found.chosen, found.interval) == (3, (3, 3))

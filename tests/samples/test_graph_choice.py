@@ -188,14 +188,14 @@ def test_for_unknown_k_ridge_has_to_lead_at_one_number():
 def test_near_neighbours_that_show_the_groups_go_before_ridge_neighbours():
     X = torch.from_numpy(lookalikes()[0])
     choice = choose_metric(X, 20)
-    assert choice.thin
+    assert choice.parts == 20
     assert not choice.metric.startswith("ridge:")
     assert choice.ridge_leaves == 1
     assert choice.reason().startswith(f"near neighbours by {choice.metric}")
     assert NeighborChoice.from_dict(json.loads(json.dumps(choice.to_dict()))) == choice
-    assert not choose_metric(X, 5).thin  # there are more parts than that
-    assert not choose_metric(X, "auto").thin
-    assert not choose_metric(torch.from_numpy(faces_under_light()[0]), 30).thin
+    assert choose_metric(X, 5).parts == 0  # there are more parts than that
+    assert choose_metric(X, "auto").parts == 20
+    assert choose_metric(torch.from_numpy(faces_under_light()[0]), 30).parts == 0
 
 
 def test_angles_are_no_candidates_among_few_columns():

@@ -5,7 +5,7 @@ import pytest
 import torch
 from scipy.sparse.csgraph import connected_components
 
-from unbend.samples import nearest_neighbors, reach, within_reach
+from unbend.samples import lasting_parts, nearest_neighbors, reach, within_reach
 from unbend.samples.graph import links
 from unbend.samples.neighbors import place
 
@@ -131,3 +131,41 @@ def test_two_neighbours_or_fewer_are_left_as_they_are(m):
     X = turns()
     neighbors = nearest_neighbors(X, m)
     assert within_reach(X, neighbors, "euclidean", 5) is neighbors
+
+
+def random_rings(k: int) -> torch.Tensor:
+    generator = torch.Generator().manual_seed(0)
+    angle = 2 * torch.pi * torch.rand(300 * k, generator=generator)
+    radius = torch.arange(1, k + 1).repeat_interleave(300)[:, None]
+    return radius * torch.stack([angle.cos(), angle.sin()], 1) + 0.08 * random(300 * k, 2)
+
+
+@pytest.mark.parametrize("n_drawn", [5, None])
+def test_parts_that_last_are_counted(n_drawn):
+    found = {}
+    for name, X in {
+        "turns": turns(7),
+        "rings": random_rings(2),
+        "subspaces": torch.cat(
+            [random(100, 3, seed=q) @ random(3, 30, seed=9 + q) for q in range(4)]
+        ),
+        "one group": random(300, 8),
+        "touching": torch.cat([random(150, 8), random(150, 8, seed=1) + 0.5]),
+        # Not equal, so the larger one may hold two groups.
+        "a large and a small": torch.cat([random(200, 8), random(60, 8, seed=1) + 20]),
+    }.items():
+        metric = "cosine" if name == "subspaces" else "euclidean"
+        neighbors = nearest_neighbors(X, 10, metric=metric)
+        found[name] = lasting_parts(X, neighbors, metric, n_drawn)
+    assert found == {
+        "turns": 7,
+        "rings": 2,
+        "subspaces": 4,
+        "one group": 0,
+        "touching": 0,
+        "a large and a small": 0,
+    }
+
+
+def test_no_parts_without_neighbours():
+    assert lasting_parts(turns(), torch.empty(300, 0, dtype=torch.long), "euclidean") == 0

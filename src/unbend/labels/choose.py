@@ -21,7 +21,7 @@ from unbend.labels.selection import ModelSelection
 from unbend.labels.spectral import Membership
 from unbend.labels.subspaces import rate_reduction_of
 from unbend.progress import Progress, Tick, silent
-from unbend.samples import nearest_neighbors
+from unbend.samples import lasting_parts, nearest_neighbors
 from unbend.samples.graph import graph_embedding, graph_spectrum, links
 
 __all__ = ["Space", "choose_n_clusters", "decide"]
@@ -36,6 +36,7 @@ _SHARP = 0.9  # λ_k of Γ at the η that belongs to k
 _SHORT_LIST = 6  # numbers of each ranking whose clusters are looked at
 _NEAR = 0.06  # of k: so near, two numbers are about the same and support each other
 _STEADY = 0.8  # clusters whose halves agree to this count as steady
+_CLEAR = 0.9  # ... and to this, as clear ones
 _PARTS = 0.8  # a gap this large in the graph of one space means separate parts
 _FIRM = 1.5  # factor on the strength of k when the samples fall into k parts
 _OPEN = 0.5  # of the greatest strength: such a number is a candidate
@@ -98,7 +99,9 @@ def choose_n_clusters(
     that gap counts as it is: the other space, or numbers nearby, do not take it back, nor do the
     random parts of the rows, in which a small group has fewer members than neighbours. Where the
     first space, that of the samples, falls into k parts, the strength of k is multiplied by 1.5:
-    finer gaps are common in small groups.
+    finer gaps are common in small groups. If these parts are the same however far neighbours reach
+    (:func:`~unbend.samples.lasting_parts`), k is stronger than all numbers whose halves agree to
+    less than 0.9.
 
     The strongest k is chosen. Those with at least half of the greatest evidence are candidates; the
     interval spans those of them between half and twice the choice, because others are another
@@ -133,6 +136,7 @@ def choose_n_clusters(
     order = torch.randperm(n, generator=torch.Generator().manual_seed(0))
     pilot = order[: max(_GRAPH_ROWS, 12 * upper)].sort().values
     gaps, whole = [], []
+    lasting = _lasting_parts(spaces[0].at(pilot), spaces[0].metric)
     for done, space in enumerate(spaces):
         rows = space.at(pilot)
         whole.append(_graph_gap(rows, space.metric, upper))
@@ -141,12 +145,15 @@ def choose_n_clusters(
     few = C[order[: max(_GAMMA_ROWS, 6 * upper)].to(C.device)].cpu().float()
     spectra = _Spectra.of(few, upper, [eta] if eta else _ETAS.tolist(), absolute, tol)
     progress(Tick("number of clusters", len(spaces) + 1, len(spaces) + 2))
+    if lower <= lasting <= upper:
+        whole[0][lasting - 2] = 1.0
     table = _Table(
         k=np.arange(lower, upper + 1),
         gaps=np.array(gaps)[:, lower - 2 :],
         whole=np.array(whole)[:, lower - 2 :],
         drop=spectra.drops()[lower - 2 :],
         eta=spectra.etas_of()[lower - 2 :],
+        lasting=lasting,
     )
     looked_at = {
         k: _look(few, k, table.eta[k - lower], absolute, tol, eps_sq) for k in table.short_list()
@@ -156,6 +163,12 @@ def choose_n_clusters(
     if found.chosen < _MANY or table.parts[found.chosen - lower]:
         return found
     return _with_chains(found, _n_chains(spaces[0].at(pilot), spaces[0].metric, found.chosen))
+
+
+def _lasting_parts(rows: Tensor, metric: str) -> int:
+    """Parts of the graph of the samples that do not depend on how far its links reach."""
+    graph = nearest_neighbors(rows, _NEIGHBORS, metric=metric)
+    return lasting_parts(rows, graph, metric, _NEIGHBORS // 2)
 
 
 def _graph_gap(rows: Tensor, metric: str, upper: int) -> NDArray[np.float64]:
@@ -220,6 +233,7 @@ class _Table:
     whole: NDArray[np.float64]  # the same for all rows
     drop: NDArray[np.float64]
     eta: NDArray[np.float64]
+    lasting: int = 0  # parts of the samples that last, see unbend.samples.lasting_parts
 
     @property
     def gap(self) -> NDArray[np.float64]:
@@ -294,6 +308,9 @@ def decide(table: _Table, looked_at: dict[int, _Look]) -> ModelSelection:
     )
     in_parts = {k for k in looked_at if table.whole[0, k - first] >= _PARTS}
     strength = {k: s * _FIRM if k in in_parts else s for k, s in strength.items()}
+    if table.lasting in looked_at:
+        unclear = [s for k, s in strength.items() if looked_at[k].stability < _CLEAR]
+        strength[table.lasting] = max([strength[table.lasting], *(_FIRM * s for s in unclear)])
     ranked = sorted(looked_at, key=lambda k: (-strength[k], k))
     chosen, best = ranked[0], strength[ranked[0]]
     is_parts = bool(table.parts[chosen - first])
@@ -376,7 +393,7 @@ def _describe(k: int, chosen: int, strength: float, looked_at: dict[int, _Look])
     """A candidate with its sentence and the sizes of its clusters, as shares."""
     look = looked_at[k]
     sizes = np.sort(np.bincount(look.labels, minlength=k))[::-1] / len(look.labels)
-    sure = "clear" if look.stability >= 0.9 else "fair" if look.stability >= 0.6 else "unsteady"
+    sure = "clear" if look.stability >= _CLEAR else "fair" if look.stability >= 0.6 else "unsteady"
     text = f"{k}: {sure}, halves of the data agree to {max(look.stability, 0):.0%}"
     if k > chosen:
         split = _n_split(looked_at[chosen].labels, look.labels)

@@ -8,7 +8,7 @@ from unbend.samples.graph_choice import NeighborChoice, choose_metric
 from unbend.samples.grid import pixel_side
 from unbend.samples.loaders import Batches
 from unbend.samples.neighbors import nearest_neighbors
-from unbend.samples.reach import within_reach
+from unbend.samples.reach import lasting_parts, within_reach
 from unbend.samples.synthetic import make_sphere_manifolds
 from unbend.samples.validate import check_samples
 from unbend.samples.views import ViewSampler
@@ -23,6 +23,7 @@ __all__ = [
     "augment",
     "check_samples",
     "choose_metric",
+    "lasting_parts",
     "make_sphere_manifolds",
     "nearest_neighbors",
     "pixel_side",

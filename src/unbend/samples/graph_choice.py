@@ -21,7 +21,7 @@ from unbend.progress import Progress, Tick, silent
 from unbend.samples.directions import varying_columns
 from unbend.samples.graph import graph_spectrum
 from unbend.samples.neighbors import nearest_neighbors, neighbors_by
-from unbend.samples.reach import within_reach
+from unbend.samples.reach import lasting_parts, within_reach
 from unbend.samples.views import GRAPH_NEIGHBORS
 
 __all__ = ["METRICS", "NeighborChoice", "choose_metric"]
@@ -56,14 +56,15 @@ class NeighborChoice:
     """The metric of the neighbours, and the mean of λ_1 to λ_k of every candidate.
 
     ``ridge_leaves`` is what the best ridge neighbours leave to cut, as a share of what the best
-    others leave; for unknown k the smallest such share over several k. ``thin`` says that near
-    neighbours alone show the groups, see :func:`~unbend.samples.within_reach`.
+    others leave; for unknown k the smallest such share over several k. ``parts`` is the number of
+    clusters, or for unknown k the number of parts that the samples fall into, if near neighbours
+    alone show them, see :func:`~unbend.samples.within_reach`; otherwise 0.
     """
 
     metric: str
     scores: Mapping[str, float]
     ridge_leaves: float = 1.0
-    thin: bool = False
+    parts: int = 0
 
     @property
     def cut(self) -> float:
@@ -78,7 +79,7 @@ class NeighborChoice:
         if not others:
             return f"neighbours by {self.metric}: one column has almost all the variance"
         own, (next_score, next_metric) = self.scores[self.metric], others[0]
-        if self.thin:
+        if self.parts:
             return (
                 f"near neighbours by {self.metric}: they alone take groups apart, and far ones "
                 f"would tie them together (score {own:.3f}; {next_metric} {next_score:.3f})"
@@ -104,15 +105,15 @@ class NeighborChoice:
             "metric": self.metric,
             "scores": dict(self.scores),
             "ridge_leaves": self.ridge_leaves,
-            "thin": self.thin,
+            "parts": self.parts,
         }
 
     @classmethod
     def from_dict(cls, tree: Mapping[str, Any]) -> NeighborChoice:
         """Rebuild what :meth:`to_dict` wrote."""
         scores = {str(metric): float(score) for metric, score in tree["scores"].items()}
-        leaves, thin = float(tree.get("ridge_leaves", 1)), bool(tree.get("thin", False))
-        return cls(str(tree["metric"]), scores, leaves, thin)
+        leaves, parts = float(tree.get("ridge_leaves", 1)), int(tree.get("parts", 0))
+        return cls(str(tree["metric"]), scores, leaves, parts)
 
 
 def choose_metric(
@@ -162,8 +163,9 @@ def choose_metric(
         leads = [_ridge_lead(s, _OPEN) for s in several]
     plain = _first_of_best(_apart(scores)[1] or scores)
     graph = nearest_neighbors(pilot, GRAPH_NEIGHBORS, metric=plain)
-    if within_reach(pilot, graph, plain, k, _JUDGED_BY) is not graph:
-        return NeighborChoice(plain, scores, thin=True)
+    parts = k or lasting_parts(pilot, graph, plain, _JUDGED_BY)
+    if within_reach(pilot, graph, plain, parts, _JUDGED_BY) is not graph:
+        return NeighborChoice(plain, scores, parts=parts)
     lead = min(leads, default=_Lead(1.0, ""))
     return NeighborChoice(_choose(scores, lead), scores, lead.leaves)
 

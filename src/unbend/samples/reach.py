@@ -7,6 +7,9 @@ dimensions, all neighbours are about equally far.
 
 from __future__ import annotations
 
+from itertools import groupby
+from typing import NamedTuple
+
 import numpy as np
 import torch
 from numpy.typing import NDArray
@@ -17,13 +20,16 @@ from unbend.knobs import RIDGE
 from unbend.samples.graph import links
 from unbend.samples.neighbors import place
 
-__all__ = ["within_reach"]
+__all__ = ["lasting_parts", "within_reach"]
 
 _FEWEST = 2  # neighbours that every sample keeps; the second says how far others may be
 _REACH = (1.1, 1.2, 1.3, 1.5, 1.75, 2.0)  # times that; the first that leaves no more than k parts
 # Near neighbours have to show parts that count for half of k, for this many at least, and for this
 # many more than those that all neighbours show.
 _OF_K, _LEAST, _MORE = 0.5, 2.5, 0.5
+# Where k is not known: parts that stay the same over so many of these reaches, and are about equal.
+_REACHES = (1.05, 1.1, 1.15, 1.2, 1.3, 1.4, 1.5, 1.6, 1.75, 2.0, 2.5, float("inf"))
+_LASTING, _EQUAL = 4, 0.95
 _AT_ONCE = 2**24  # numbers of neighbours that are looked up at a time
 
 
@@ -70,22 +76,70 @@ def within_reach(
     ... ]
     [[3, 4, 6, 7, 25], [4, 6]]
     """
-    m = neighbors.shape[1]
-    if k < _LEAST or m <= _FEWEST:
+    if k < _LEAST or neighbors.shape[1] <= _FEWEST:
         return neighbors
     least = max(_OF_K * k, _LEAST, _size(_parts(neighbors)) + _MORE)
-    distance = _distances(X, neighbors, metric)
-    next_one = distance.masked_fill(distance <= 0, torch.inf).sort(1).values[:, [_FEWEST - 1]]
+    graphs = _Graphs.of(X, neighbors, metric, n_drawn)
     for reach in _REACH:
-        kept = (distance <= reach * next_one).sum(1).clamp_min(_FEWEST)
-        part = _parts(_repeated(neighbors, kept))
-        lost = np.bincount(part)[part] <= (m if n_drawn is None else n_drawn)
-        kept = kept.masked_fill(torch.from_numpy(lost).to(kept.device), m)
-        near = _repeated(neighbors, kept)
+        near = graphs.within(reach)
         part = _parts(near)
         if part.max() < k:
             return near if _size(part) >= least else neighbors
     return neighbors
+
+
+def lasting_parts(X: Tensor, neighbors: Tensor, metric: str, n_drawn: int | None = None) -> int:
+    """The number of parts that the samples fall into, whatever counts as near; 0 if none lasts.
+
+    A neighbour is near if it is at most 1.05 to 2.5 times as far as the second one, or in any case:
+    twelve graphs, of which the last counts twice. A number of parts that is the same in four graphs
+    one after the other lasts, if the parts, counted as in :func:`within_reach`, count for 0.95 of
+    it. The number that lasts longest is returned, of several the largest.
+
+    Parameters are those of :func:`within_reach`.
+
+    Examples
+    --------
+    >>> from unbend.samples import nearest_neighbors
+    >>> X = torch.cartesian_prod(torch.tensor([0.0, 2.8, 5.6]), torch.arange(20.0))
+    >>> lasting_parts(X, nearest_neighbors(X, 5), "euclidean")
+    3
+    """
+    if neighbors.shape[1] <= _FEWEST:
+        return 0
+    graphs = _Graphs.of(X, neighbors, metric, n_drawn)
+    numbers = []
+    for reach in _REACHES:
+        part = _parts(graphs.within(reach))
+        number = int(part.max()) + 1
+        numbers.append(number if number > 1 and _size(part) >= _EQUAL * number else 0)
+    numbers.append(numbers[-1])  # more neighbours would say the same
+    runs = [(len(list(run)), number) for number, run in groupby(numbers) if number]
+    length, number = max(runs, default=(0, 0))
+    return number if length >= _LASTING else 0
+
+
+class _Graphs(NamedTuple):
+    """Graphs of the neighbours that count as near."""
+
+    neighbors: Tensor
+    distance: Tensor  # of the neighbours
+    next_one: Tensor  # distance of the second, copies of the sample left out
+    n_drawn: int
+
+    @classmethod
+    def of(cls, X: Tensor, neighbors: Tensor, metric: str, n_drawn: int | None) -> _Graphs:
+        distance = _distances(X, neighbors, metric)
+        apart = distance.masked_fill(distance <= 0, torch.inf).sort(1).values
+        n_drawn = neighbors.shape[1] if n_drawn is None else n_drawn
+        return cls(neighbors, distance, apart[:, [_FEWEST - 1]], n_drawn)
+
+    def within(self, reach: float) -> Tensor:
+        """Neighbours up to ``reach`` times as far as the second; all in parts that are tiny."""
+        kept = (self.distance <= reach * self.next_one).sum(1).clamp_min(_FEWEST)
+        part = _parts(_repeated(self.neighbors, kept))
+        tiny = torch.from_numpy(np.bincount(part)[part] <= self.n_drawn).to(kept.device)
+        return _repeated(self.neighbors, kept.masked_fill(tiny, self.neighbors.shape[1]))
 
 
 def _repeated(neighbors: Tensor, kept: Tensor) -> Tensor:
