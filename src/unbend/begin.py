@@ -174,8 +174,9 @@ def begin(
     generator = generator or torch.Generator().manual_seed(seed)
     samples = samples.to(fabric.device)
     choice = _choose_neighbors(samples, config, n_clusters, neighbors, progress)
-    parts = config.views.parts or choice.parts
-    config = config.override({"views.metric": choice.metric, "views.parts": parts})
+    parts = choice.parts if n_clusters == "auto" else int(n_clusters)
+    found = {"views.parts": parts} if config.views.parts == "auto" else {}
+    config = config.override({"views.metric": choice.metric, **found})
     network = copy.deepcopy(start)
     if network is None:
         config, basis = _choose_basis(samples, config, backbone)

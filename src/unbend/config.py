@@ -103,7 +103,6 @@ class Config:
         # weight.
         invariance = self.pretrain.invariance * min(1.0, dim / (2 * k))
         return self.override(few | {
-            "views.parts": 0 if n_clusters == "auto" else k,
             "network.dim": dim,
             "pretrain.batch_size": batch,
             "pretrain.min_steps": steps,
@@ -189,7 +188,7 @@ PRESETS: dict[str, Config] = {
     "paper": Config(network=NetworkConfig(backbone="resnet18")),
     "images": Config(
         preset="images",
-        views=ViewConfig(augmentation=_GENTLE, n_neighbors=5, metric="auto"),
+        views=ViewConfig(augmentation=_GENTLE, n_neighbors=5, metric="auto", parts="auto"),
         network=NetworkConfig(width=16, dim=64, head_width=256),
         # Augmented views need less weight on invariance than vectors, which have none.
         pretrain=replace(_SHORT_STAGE1, invariance=1.9, min_steps=150, max_steps=300),
@@ -199,7 +198,7 @@ PRESETS: dict[str, Config] = {
     # Vectors of any kind: tables, pixels, embeddings of a pre-trained encoder.
     "vectors": Config(
         preset="vectors",
-        views=ViewConfig(n_neighbors=5, metric="auto"),
+        views=ViewConfig(n_neighbors=5, metric="auto", parts="auto"),
         network=NetworkConfig(backbone="mlp", width=256, dim=64, head_width=256, project="auto"),
         # A third of these steps leaves small classes mixed, most of all with ridge neighbours.
         pretrain=replace(_SHORT_STAGE1, invariance=4.7, min_steps=400, max_steps=800, lr=3e-3),

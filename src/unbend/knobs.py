@@ -74,7 +74,7 @@ def is_metric(name: object) -> bool:
         return False
 
 
-DIRECTIONS = Rule(
+AUTO_OR_COUNT = Rule(
     lambda v: v == "auto" or whole(0, most=65_536).holds(v), "auto or a whole number >= 0", "try 0"
 )
 METRIC = Rule(
@@ -95,8 +95,8 @@ class ViewConfig:
     # Of the neighbours, see unbend.samples.nearest_neighbors; auto chooses it from the data.
     metric: str = knob("euclidean", METRIC)
     # Far neighbours are left out if the near ones take the samples apart into about that many; 0
-    # keeps all. See unbend.samples.within_reach.
-    parts: int = knob(0, COUNT, example=10)
+    # keeps all, auto means k. See unbend.samples.within_reach.
+    parts: int | str = knob(0, AUTO_OR_COUNT)
     refresh: int = knob(0, COUNT)  # stage 1: look neighbours up again in the features, that often
     # Vectors only: standard deviation in units of the median neighbour distance.
     noise: float = knob(0.0, NOT_NEGATIVE)
@@ -119,7 +119,7 @@ class NetworkConfig:
     whiten: int = knob(0, whole(0, most=65_536))
     # Principal directions of vectors that the backbone sees; 0 for all columns. auto: all columns
     # of narrow vectors, else see unbend.samples.principal_basis.
-    project: int | str = knob(0, DIRECTIONS)
+    project: int | str = knob(0, AUTO_OR_COUNT)
     dim: int = knob(128, WIDTH, example=64)  # d
     # NMCE's; the paper says "a few affine layers with non-linearities".
     head_width: int = knob(4096, WIDTH)

@@ -48,8 +48,11 @@ def test_images_of_turning_objects_become_vectors():
     assert model.neighbors_.parts == 8
     assert "near neighbours" in model.describe()
     assert adjusted_rand_score(y, model.labels_) == 1
-    all_neighbors = MLC(8, random_state=0, settings={"views.parts": 0}).fit(X)
-    assert adjusted_rand_score(y, all_neighbors.labels_) < 0.95
+    assert model.config_.views.parts == 8
+    kept = MLC(8, pretrain_epochs=1, epochs=0, random_state=0, settings={"views.parts": 0}).fit(X)
+    assert kept.config_.views.parts == 0
+    counted = MLC(pretrain_epochs=1, epochs=0, random_state=0).fit(X)
+    assert counted.n_clusters_ == counted.config_.views.parts == 8
 
 
 def test_new_images_are_taken_in_their_shape(faces, fitted, tmp_path):

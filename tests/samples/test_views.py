@@ -140,3 +140,15 @@ def test_views_that_change_the_samples_are_not_mapped():
     for views in (noisy, given):
         views.map_once(lambda rows: rows[:, :2])
         assert views(torch.arange(5)).shape == (2, 5, 6)
+
+
+def test_far_neighbours_on_thin_manifolds_are_no_views_unless_all_are_asked_for():
+    angle = torch.arange(60) * 2 * torch.pi / 60
+    ring = torch.stack([angle.cos(), angle.sin()], 1).repeat(4, 1)
+    X = torch.cat([ring, 0.25 * torch.arange(4.0).repeat_interleave(60)[:, None]], 1)
+    near, everything = (
+        sampler(X, n_neighbors=5, parts=parts).neighbors // 60 == torch.arange(240)[:, None] // 60
+        for parts in (4, 0)
+    )
+    assert near.all()
+    assert not everything.all()

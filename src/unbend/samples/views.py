@@ -76,7 +76,8 @@ class ViewSampler:
             progress=self._progress,
             metric=config.metric,
         )
-        return within_reach(self.samples, found, config.metric, config.parts, config.n_neighbors)
+        parts = int(config.parts)  # a run has set what is "auto"
+        return within_reach(self.samples, found, config.metric, parts, config.n_neighbors)
 
     @cached_property
     def neighbors(self) -> Tensor:
