@@ -40,7 +40,7 @@ from unbend.labels import (
 from unbend.networks import Network
 from unbend.networks.network import Output
 from unbend.pretrain import pretrain
-from unbend.samples import Batches, nearest_neighbors
+from unbend.samples import Batches, nearest_neighbors, within_reach
 from unbend.training import (
     Guard,
     History,
@@ -257,7 +257,8 @@ def _look_around(run: Run, labels: LabelModel, C: Tensor) -> tuple[LabelModel, S
     around = survey(samples, metric)
     own = torch.from_numpy(labels.labels)[rows]
     # The neighbours of the fit vote. For ridge metrics these are others than the nearest rows.
-    neighbors = nearest_neighbors(samples, n_voters(len(rows), k), metric=metric).cpu()
+    neighbors = nearest_neighbors(samples, n_voters(len(rows), k), metric=metric)
+    neighbors = within_reach(samples, neighbors, metric, int(run.config.views.parts)).cpu()
     votes = count_votes(neighbors, own, k)
     temperature = calibrate_temperature(labels.predict_proba(C[rows].float()), votes)
     return replace(labels, temperature=temperature), around

@@ -21,6 +21,7 @@ from unbend.samples import (
     Scaling,
     ViewSampler,
     choose_metric,
+    near_parts,
     pixel_side,
     principal_basis,
     whitening_basis,
@@ -67,10 +68,9 @@ def look_at(
     near a linear subspace of pixels, as aligned faces under changing light do. Where near
     neighbours alone take the groups apart, they lie on thin manifolds, as pictures of a turning
     object do. Augmentation moves pixels and would destroy both, so such images become vectors.
-    Vectors that are recognised as the pixels of images become images, unless these are linear or
-    thin or their graph is clear already. The
-    preset "vectors" always makes vectors. If one of the settings ``asked`` for concerns views,
-    backbone or method of stage 1, samples stay what they are.
+    Vectors that are recognised as the pixels of images become images, unless they lie so too, or
+    their graph is clear already. The preset "vectors" always makes vectors. If one of the settings
+    ``asked`` for concerns views, backbone or method of stage 1, samples stay what they are.
     """
     same = Seen(samples, scaling)
     if preset not in ("auto", "vectors") or any(name.startswith(_OF_ONE_FORM) for name in asked):
@@ -174,9 +174,7 @@ def begin(
     generator = generator or torch.Generator().manual_seed(seed)
     samples = samples.to(fabric.device)
     choice = _choose_neighbors(samples, config, n_clusters, neighbors, progress)
-    parts = choice.parts if n_clusters == "auto" else int(n_clusters)
-    found = {"views.parts": parts} if config.views.parts == "auto" else {}
-    config = config.override({"views.metric": choice.metric, **found})
+    config = config.override({"views.metric": choice.metric, "views.parts": choice.parts})
     network = copy.deepcopy(start)
     if network is None:
         config, basis = _choose_basis(samples, config, backbone)
@@ -239,8 +237,10 @@ def _choose_neighbors(
     progress: Progress,
 ) -> NeighborChoice:
     """The configured metric, or one chosen from the data; it does not depend on the seed."""
-    if config.views.metric != "auto":
-        return NeighborChoice(config.views.metric, {})
+    metric, parts = config.views.metric, config.views.parts
     if config.views.n_neighbors == 0 or len(samples) < _FEWEST:
-        return NeighborChoice("euclidean", {})
-    return found or choose_metric(samples, n_clusters, progress=progress)
+        return NeighborChoice("euclidean" if metric == "auto" else metric, {})
+    if metric == "auto":
+        return found or choose_metric(samples, n_clusters, parts=parts, progress=progress)
+    shown = near_parts(samples, metric, n_clusters) if parts == "auto" else int(parts)
+    return NeighborChoice(metric, {}, parts=shown)

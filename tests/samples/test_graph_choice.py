@@ -9,7 +9,13 @@ from scipy.sparse.csgraph import laplacian
 from tests.generators.subspaces import union_of_subspaces
 
 from unbend.experiments.suite.synthetic import faces_under_light, lookalikes
-from unbend.samples import NeighborChoice, choose_metric, nearest_neighbors
+from unbend.samples import (
+    NeighborChoice,
+    choose_metric,
+    near_parts,
+    nearest_neighbors,
+    within_reach,
+)
 from unbend.samples.graph import graph_embedding, graph_spectrum
 from unbend.samples.graph_choice import METRICS, _choose, _ridge_lead
 
@@ -196,6 +202,18 @@ def test_near_neighbours_that_show_the_groups_go_before_ridge_neighbours():
     assert choose_metric(X, 5).parts == 0  # there are more parts than that
     assert choose_metric(X, "auto").parts == 20
     assert choose_metric(torch.from_numpy(faces_under_light()[0]), 30).parts == 0
+
+
+def test_near_parts_do_not_depend_on_the_sample_of_the_rows():
+    """A quarter of the samples of a curve has gaps; then all rows are looked at."""
+    X = torch.from_numpy(lookalikes(each=200)[0])
+    assert len(X) == 4000
+    assert choose_metric(X, 20).parts == 20
+    graph = nearest_neighbors(X, 10)
+    assert within_reach(X, graph, "euclidean", 20) is not graph
+    assert near_parts(X, "cosine", 20) == near_parts(X, "cosine", "auto") == 20
+    assert near_parts(random(3000, 30), "euclidean", 20) == 0
+    assert choose_metric(X, 20, parts=0).parts == 0
 
 
 def test_angles_are_no_candidates_among_few_columns():

@@ -47,10 +47,11 @@ def near_by_a_loop(
 @pytest.mark.parametrize("metric", ["euclidean", "standardized", "cosine", "ridge:0.01"])
 def test_equals_a_loop_over_the_samples(metric, monkeypatch):
     monkeypatch.setattr(reach, "_REACH", (1.2,))
-    monkeypatch.setattr(reach, "_size", lambda part: np.inf)  # whatever the parts are
+    monkeypatch.setattr(reach, "_TINY", 0)
+    monkeypatch.setattr(reach, "_count", lambda part: np.inf)  # whatever the parts are
     X = torch.cat([random(80, 3), turns(2, 40)])
     neighbors = nearest_neighbors(X, 10, metric=metric)
-    found = within_reach(X, neighbors, metric, len(X), n_drawn=0)
+    found = within_reach(X, neighbors, metric, len(X))
     wanted = near_by_a_loop(X, neighbors, metric, 1.2)
     assert [set(row) for row in found.tolist()] == wanted
     assert len({len(row) for row in wanted}) > 2
@@ -69,7 +70,8 @@ def test_the_near_ones_come_first_and_are_repeated():
     X = turns()
     neighbors = nearest_neighbors(X, 10)
     found = within_reach(X, neighbors, "euclidean", 5)
-    assert torch.equal(found, neighbors[:, :2].repeat(1, 5))
+    assert torch.equal(found, found[:, :2].repeat(1, 5))
+    assert torch.equal(found[:, :2].sort(1).values, neighbors[:, :2].sort(1).values)
 
 
 @pytest.mark.parametrize("k", [0, 1, 2, 3, 11])
@@ -111,11 +113,12 @@ def test_copies_are_not_what_is_next():
     assert all(len(set(row)) >= 4 for row in found.tolist())  # the copies and both sides
 
 
-def test_a_few_that_are_almost_equal_are_no_group():
+def test_a_few_that_are_almost_equal_are_no_group(monkeypatch):
     X = random(50, 4).repeat_interleave(4, 0) + 1e-3 * random(200, 4, seed=1)
     neighbors = nearest_neighbors(X, 10)
-    assert within_reach(X, neighbors, "euclidean", 50, n_drawn=5) is neighbors
-    assert n_parts(within_reach(X, neighbors, "euclidean", 50, n_drawn=0)) == 50
+    assert within_reach(X, neighbors, "euclidean", 50) is neighbors
+    monkeypatch.setattr(reach, "_TINY", 0)
+    assert n_parts(within_reach(X, neighbors, "euclidean", 50)) == 50
 
 
 def test_blocks_change_nothing(monkeypatch):
@@ -140,8 +143,7 @@ def random_rings(k: int) -> torch.Tensor:
     return radius * torch.stack([angle.cos(), angle.sin()], 1) + 0.08 * random(300 * k, 2)
 
 
-@pytest.mark.parametrize("n_drawn", [5, None])
-def test_parts_that_last_are_counted(n_drawn):
+def test_parts_that_last_are_counted():
     found = {}
     for name, X in {
         "turns": turns(7),
@@ -156,7 +158,7 @@ def test_parts_that_last_are_counted(n_drawn):
     }.items():
         metric = "cosine" if name == "subspaces" else "euclidean"
         neighbors = nearest_neighbors(X, 10, metric=metric)
-        found[name] = lasting_parts(X, neighbors, metric, n_drawn)
+        found[name] = lasting_parts(X, neighbors, metric)
     assert found == {
         "turns": 7,
         "rings": 2,
@@ -169,3 +171,31 @@ def test_parts_that_last_are_counted(n_drawn):
 
 def test_no_parts_without_neighbours():
     assert lasting_parts(turns(), torch.empty(300, 0, dtype=torch.long), "euclidean") == 0
+
+
+def test_neighbours_out_of_order_and_listed_twice_change_nothing():
+    """As an approximate search may return them."""
+    X = turns()
+    neighbors = nearest_neighbors(X, 10)
+    mixed = neighbors[:, [3, 0, 7, 1, 2, 9, 8, 4, 6, 5]]
+    found = within_reach(X, mixed, "euclidean", 5)
+    assert torch.equal(found.sort(1).values, neighbors[:, :2].repeat(1, 5).sort(1).values)
+    twice = torch.cat([neighbors, neighbors[:, :1]], 1)
+    np.testing.assert_array_equal(links(twice).toarray(), links(neighbors).toarray())
+
+
+def test_whole_numbers_are_samples_too():
+    X = (1000 * turns()).round()
+    neighbors = nearest_neighbors(X, 10)
+    found = within_reach(X.long(), neighbors, "euclidean", 5)
+    assert torch.equal(found, within_reach(X, neighbors, "euclidean", 5))
+
+
+@pytest.mark.parametrize("metric", ["euclidean", "standardized", "cosine", "ridge:0.01"])
+@pytest.mark.parametrize("n", [3, 4, 12])
+def test_equal_samples_and_few_samples_keep_all(metric, n):
+    for X in (torch.ones(n, 5), random(n, 5)):
+        neighbors = nearest_neighbors(X, 10, metric=metric)
+        for k in (1, 3, 50):
+            assert within_reach(X, neighbors, metric, k).shape == neighbors.shape
+        assert lasting_parts(torch.ones(n, 5), neighbors, metric) == 0

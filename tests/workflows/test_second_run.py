@@ -8,7 +8,9 @@ from unbend.samples.neighbor_cache import NeighborCache
 from unbend.workflows import cluster
 
 QUICK = {
-    "views.metric": "euclidean",  # chosen from the data, it may differ between numbers of clusters
+    # Chosen from the data, these may differ between numbers of clusters.
+    "views.metric": "euclidean",
+    "views.parts": 0,
     "pretrain.epochs": 2,
     "pretrain.min_steps": 4,
     "stage2.epochs": 2,

@@ -136,10 +136,12 @@ def choose_n_clusters(
     order = torch.randperm(n, generator=torch.Generator().manual_seed(0))
     pilot = order[: max(_GRAPH_ROWS, 12 * upper)].sort().values
     gaps, whole = [], []
-    lasting = _lasting_parts(spaces[0].at(pilot), spaces[0].metric)
+    lasting = 0
     for done, space in enumerate(spaces):
         rows = space.at(pilot)
-        whole.append(_graph_gap(rows, space.metric, upper))
+        graph = nearest_neighbors(rows, _NEIGHBORS, metric=space.metric)
+        lasting = lasting if done else lasting_parts(rows, graph, space.metric)
+        whole.append(_gaps_of(graph, upper))
         gaps.append(_graph_gaps(rows, space.metric, upper))
         progress(Tick("number of clusters", done + 1, len(spaces) + 2))
     few = C[order[: max(_GAMMA_ROWS, 6 * upper)].to(C.device)].cpu().float()
@@ -165,15 +167,9 @@ def choose_n_clusters(
     return _with_chains(found, _n_chains(spaces[0].at(pilot), spaces[0].metric, found.chosen))
 
 
-def _lasting_parts(rows: Tensor, metric: str) -> int:
-    """Parts of the graph of the samples that do not depend on how far its links reach."""
-    graph = nearest_neighbors(rows, _NEIGHBORS, metric=metric)
-    return lasting_parts(rows, graph, metric, _NEIGHBORS // 2)
-
-
-def _graph_gap(rows: Tensor, metric: str, upper: int) -> NDArray[np.float64]:
-    """Relative gaps after k = 2 … upper of the neighbour graph."""
-    values = graph_spectrum(nearest_neighbors(rows, _NEIGHBORS, metric=metric), upper + 1)
+def _gaps_of(graph: Tensor, upper: int) -> NDArray[np.float64]:
+    """Relative gaps after k = 2 … upper of a neighbour graph."""
+    values = graph_spectrum(graph, upper + 1)
     gaps: NDArray[np.float64] = (values[1:-1] - values[2:]) / (1 - values[2:] + 1e-3)
     return gaps.clip(0, 1)
 
@@ -184,7 +180,7 @@ def _graph_gaps(rows: Tensor, metric: str, upper: int) -> NDArray[np.float64]:
     generator, gaps = torch.Generator().manual_seed(1), []
     for _ in range(_DRAWS):
         part = rows[torch.randperm(len(rows), generator=generator)[:size].sort().values]
-        gaps.append(_graph_gap(part, metric, upper))
+        gaps.append(_gaps_of(nearest_neighbors(part, _NEIGHBORS, metric=metric), upper))
     mean: NDArray[np.float64] = np.mean(gaps, axis=0)
     return mean
 
@@ -309,8 +305,9 @@ def decide(table: _Table, looked_at: dict[int, _Look]) -> ModelSelection:
     in_parts = {k for k in looked_at if table.whole[0, k - first] >= _PARTS}
     strength = {k: s * _FIRM if k in in_parts else s for k, s in strength.items()}
     if table.lasting in looked_at:
-        unclear = [s for k, s in strength.items() if looked_at[k].stability < _CLEAR]
-        strength[table.lasting] = max([strength[table.lasting], *(_FIRM * s for s in unclear)])
+        others = [k for k in looked_at if k != table.lasting and looked_at[k].stability < _CLEAR]
+        above = [_FIRM * strength[k] for k in others]
+        strength[table.lasting] = max([strength[table.lasting], *above])
     ranked = sorted(looked_at, key=lambda k: (-strength[k], k))
     chosen, best = ranked[0], strength[ranked[0]]
     is_parts = bool(table.parts[chosen - first])

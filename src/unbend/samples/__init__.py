@@ -4,7 +4,7 @@ from unbend.samples.arrays import Scaling, as_array, prepare
 from unbend.samples.augment import augment
 from unbend.samples.directions import principal_basis, whitening_basis
 from unbend.samples.embedding_cache import EmbeddingCache
-from unbend.samples.graph_choice import NeighborChoice, choose_metric
+from unbend.samples.graph_choice import NeighborChoice, choose_metric, near_parts
 from unbend.samples.grid import pixel_side
 from unbend.samples.loaders import Batches
 from unbend.samples.neighbors import nearest_neighbors
@@ -25,6 +25,7 @@ __all__ = [
     "choose_metric",
     "lasting_parts",
     "make_sphere_manifolds",
+    "near_parts",
     "nearest_neighbors",
     "pixel_side",
     "prepare",

@@ -107,6 +107,5 @@ def links(neighbors: Tensor) -> csr_array:
     n, m = neighbors.shape
     rows = np.repeat(np.arange(n), m)
     edges = csr_array((np.ones(n * m), (rows, neighbors.cpu().numpy().ravel())), shape=(n, n))
-    edges = csr_array(edges.maximum(edges.T))  # which adds up what is listed twice
-    edges.data[:] = 1
-    return edges
+    edges.data[:] = 1  # the constructor has added up what is listed twice
+    return csr_array(edges.maximum(edges.T))

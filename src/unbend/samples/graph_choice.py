@@ -21,10 +21,10 @@ from unbend.progress import Progress, Tick, silent
 from unbend.samples.directions import varying_columns
 from unbend.samples.graph import graph_spectrum
 from unbend.samples.neighbors import nearest_neighbors, neighbors_by
-from unbend.samples.reach import lasting_parts, within_reach
+from unbend.samples.reach import lasting_parts, median_reach, within_reach
 from unbend.samples.views import GRAPH_NEIGHBORS
 
-__all__ = ["METRICS", "NeighborChoice", "choose_metric"]
+__all__ = ["METRICS", "NeighborChoice", "choose_metric", "near_parts"]
 
 # Ridge weights are multiples of n, because the eigenvalues of XᵀX grow with n.
 METRICS = (
@@ -37,6 +37,9 @@ _PILOT = 2000  # rows in the sample; more rows rank the metrics the same way
 _PER_CLUSTER = 12  # ... but at least this many per cluster, up to
 _PILOT_MAX = 4000
 _JUDGED_BY = 5  # neighbours, as many as the views take
+# In many dimensions the tenth neighbour is little farther than the second. On thin manifolds it is
+# so many times as far; then all rows are looked at, up to so many.
+_SPREAD, _ALL_ROWS = 1.5, 20_000
 # Of the cut that the best plain metric leaves: ridge neighbours must leave less. They whiten what
 # the network sees, and the best of eight weights comes close to a better metric by chance.
 _RIDGE_LEAVES = 0.9
@@ -82,7 +85,7 @@ class NeighborChoice:
         if self.parts:
             return (
                 f"near neighbours by {self.metric}: they alone take groups apart, and far ones "
-                f"would tie them together (score {own:.3f}; {next_metric} {next_score:.3f})"
+                f"would tie them together (score {own:.3f})"
             )
         if self.metric.startswith(RIDGE) and next_score > own:
             return (
@@ -122,13 +125,15 @@ def choose_metric(
     *,
     seed: int = 0,
     metrics: tuple[str, ...] = METRICS,
+    parts: int | str = "auto",
     progress: Progress = silent,
 ) -> NeighborChoice:
     """Choose the metric whose 5-neighbour graph is easiest to cut into k, on a sample of the rows.
 
     The score of a metric is the mean of λ_1 to λ_k. Ties go to the earlier metric in ``metrics``.
     Ridge neighbours are taken only if they leave a tenth less to cut than every other metric, and
-    not on thin manifolds, where the near neighbours of the best other metric show the groups.
+    not on thin manifolds, where the near neighbours of the best other metric show the groups (see
+    :func:`near_parts`; ``parts`` may give their number, 0 for none).
     For unknown k the score is averaged over several k, and ridge neighbours have to lead at one of
     them. Columns are standardised where one of them has almost all the variance. With fewer than
     eight columns neither angles nor ridge neighbours are compared, and ridge neighbours are not
@@ -142,9 +147,7 @@ def choose_metric(
     'euclidean'
     """
     k = 0 if n_clusters == "auto" else int(n_clusters)
-    size = min(max(_PILOT, _PER_CLUSTER * k), _PILOT_MAX)
-    order = torch.randperm(len(X), generator=torch.Generator().manual_seed(seed))[:size]
-    pilot = X.detach().flatten(1)[order.sort().values.to(X.device)].cpu()
+    pilot = _pilot(X, k, seed)
     metrics = _suitable(metrics, pilot)
     wanted = [k] if k else [c for c in _UNKNOWN_K if c <= max(2, len(pilot) // 10)]
     wanted = [min(c, len(pilot) - 1) for c in wanted if c >= 1]
@@ -162,12 +165,34 @@ def choose_metric(
         several = [s for c, s in zip(wanted, at, strict=True) if c >= _FEWEST_UNKNOWN]
         leads = [_ridge_lead(s, _OPEN) for s in several]
     plain = _first_of_best(_apart(scores)[1] or scores)
-    graph = nearest_neighbors(pilot, GRAPH_NEIGHBORS, metric=plain)
-    parts = k or lasting_parts(pilot, graph, plain, _JUDGED_BY)
-    if within_reach(pilot, graph, plain, parts, _JUDGED_BY) is not graph:
-        return NeighborChoice(plain, scores, parts=parts)
+    shown = near_parts(X, plain, n_clusters, seed=seed) if parts == "auto" else int(parts)
+    if shown:
+        return NeighborChoice(plain, scores, parts=shown)
     lead = min(leads, default=_Lead(1.0, ""))
     return NeighborChoice(_choose(scores, lead), scores, lead.leaves)
+
+
+def near_parts(X: Tensor, metric: str, n_clusters: int | str, *, seed: int = 0) -> int:
+    """The number of clusters if near neighbours alone show them, see :func:`within_reach`; else 0.
+
+    For unknown k, the number of parts that last takes its place. A sample of a thin manifold has
+    gaps, so all rows are looked at where a sample of them spreads as thin manifolds do.
+    """
+    k = 0 if n_clusters == "auto" else int(n_clusters)
+    rows = _pilot(X, k, seed)
+    graph = nearest_neighbors(rows, GRAPH_NEIGHBORS, metric=metric)
+    if len(rows) < len(X) <= _ALL_ROWS and median_reach(rows, graph, metric) > _SPREAD:
+        rows = X.detach().flatten(1).cpu()
+        graph = nearest_neighbors(rows, GRAPH_NEIGHBORS, metric=metric)
+    parts = k or lasting_parts(rows, graph, metric)
+    return 0 if within_reach(rows, graph, metric, parts) is graph else parts
+
+
+def _pilot(X: Tensor, k: int, seed: int) -> Tensor:
+    """A random sample of the rows, in their order."""
+    size = min(max(_PILOT, _PER_CLUSTER * k), _PILOT_MAX)
+    order = torch.randperm(len(X), generator=torch.Generator().manual_seed(seed))[:size]
+    return X.detach().flatten(1)[order.sort().values.to(X.device)].cpu()
 
 
 class _Lead(NamedTuple):

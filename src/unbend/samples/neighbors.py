@@ -150,7 +150,8 @@ def place(X: Tensor, metric: str) -> Tensor:
     """
     X = X - X.mean(0)
     if metric.startswith(RIDGE):
-        return _whitening(normalize(X.double(), dim=1))(float(metric.removeprefix(RIDGE)))
+        X = X.double() if X.device.type != "mps" else X.float()
+        return _whitening(normalize(X, dim=1))(float(metric.removeprefix(RIDGE)))
     return _place(X, metric)
 
 

@@ -76,8 +76,8 @@ class ViewSampler:
             progress=self._progress,
             metric=config.metric,
         )
-        parts = int(config.parts)  # a run has set what is "auto"
-        return within_reach(self.samples, found, config.metric, parts, config.n_neighbors)
+        # A run has replaced "auto" by a number.
+        return within_reach(self.samples, found, config.metric, int(config.parts))
 
     @cached_property
     def neighbors(self) -> Tensor:
