@@ -81,7 +81,7 @@ def why(
         kind = "embeddings" if encoder is not None else "vectors of any kind"
         reason = f"made for {kind if preset == 'vectors' else 'small images'}"
         if len(seen) == 1:
-            reason = "pixels as vectors, because linear neighbours separate these images best"
+            reason = "pixels as vectors, because neighbours by pixels show the groups"
         elif seen:
             side = f"{seen[-2]} x {seen[-1]}"
             reason = f"the {seen[-2] * seen[-1]} columns are pixels of images of {side}"

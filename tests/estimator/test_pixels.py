@@ -46,12 +46,12 @@ def test_images_of_turning_objects_become_vectors():
     model = MLC(8, random_state=0).fit(images.reshape(-1, 24, 24))
     assert model.config_.preset == "vectors"
     assert model.neighbors_.parts == 8
-    assert "near neighbours" in model.describe()
+    assert model.neighbors_.reason().startswith("near neighbours")
     assert adjusted_rand_score(y, model.labels_) == 1
     assert model.config_.views.parts == 8
     kept = MLC(8, pretrain_epochs=1, epochs=0, random_state=0, settings={"views.parts": 0}).fit(X)
     assert kept.config_.views.parts == kept.neighbors_.parts == 0
-    assert "near neighbours" not in kept.describe()
+    assert not kept.neighbors_.reason().startswith("near neighbours")
     counted = MLC(pretrain_epochs=1, epochs=0, random_state=0).fit(X)
     assert counted.n_clusters_ == counted.config_.views.parts == 8
 

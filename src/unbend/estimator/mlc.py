@@ -48,9 +48,9 @@ class MLC(FittedModel):
     preset : {"auto", "images", "vectors", "paper"}, default="auto"
         The source of all settings that are not given here. ``"auto"`` takes ``"images"`` or
         ``"vectors"``, depending on the shape of X; embeddings of an encoder are vectors, and so
-        are the pixels of images that lie near linear subspaces, such as aligned faces. Vectors
-        that are recognised as the pixels of other images are images. ``"paper"`` has the paper's
-        settings, made for a GPU.
+        are the pixels of images that lie near linear subspaces, such as aligned faces, or on thin
+        manifolds, such as turning objects. Vectors that are recognised as the pixels of other
+        images are images. ``"paper"`` has the paper's settings, made for a GPU.
     dim : int, optional
         d, the dimension of the features.
     backbone : str or Module, optional
