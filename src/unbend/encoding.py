@@ -15,6 +15,7 @@ from torch import Tensor
 from unbend.config import ViewConfig
 from unbend.disk import check_whole, default_cache_dir, hash_samples, hash_values
 from unbend.networks import Encoder, load_encoder
+from unbend.networks.encoders import MIRROR
 from unbend.progress import Progress, Tick, silent
 from unbend.samples import Scaling, ViewSampler, as_array
 from unbend.samples.embedding_cache import EmbeddingCache
@@ -223,6 +224,8 @@ def restore_encoder(record: Mapping[str, Any], given: Any, device: str) -> Encod
         encoder = load_encoder(name if given is None else str(given), **options)
     else:
         encoder = load_encoder(given, resolution=square, device=device)
+    if name.endswith(MIRROR):  # also where a plain path says that the encoder has moved
+        encoder = encoder.mirrored()
     if encoder.fingerprint != record["fingerprint"]:
         raise ValueError(
             f"encoder {encoder.name!r} has fingerprint {encoder.fingerprint}, but the model was "

@@ -13,6 +13,7 @@ from torch import nn
 
 from unbend import MLC, load
 from unbend.deploy import export_onnx
+from unbend.networks import load_encoder
 
 SHORT = {
     "random_state": 0,
@@ -113,6 +114,14 @@ def test_an_encoder_and_images_of_another_size(tmp_path, photo_model):
     assert done.input == (3, 12, 10)
     assert done.dtype == "uint8"
     assert_equal(done.path, photo_model, photographs())
+
+
+def test_an_encoder_with_a_mirror(tmp_path):
+    """The graph has the mirror too: without it these embeddings are others."""
+    encoder = load_encoder(Colours()).mirrored()
+    model = MLC(3, encoder=encoder, cache_dir=None, **SHORT).fit(photographs())
+    done = export_onnx(model, tmp_path / "m.onnx", image_size=(12, 10))
+    assert_equal(done.path, model, photographs())
 
 
 @pytest.mark.slow

@@ -5,6 +5,7 @@ import pytest
 from PIL import Image
 from sklearn.metrics import adjusted_rand_score
 
+from unbend import load
 from unbend.experiments.suite.synthetic import faces_under_light
 from unbend.workflows import cluster, inputs, predict
 from unbend.workflows.inputs import read_inputs
@@ -69,7 +70,25 @@ def test_larger_gray_images_are_compared(save, encoder, tmp_path):
 def test_coloured_images_keep_their_encoder(save, encoder):
     X, y = faces(48)
     tinted = np.stack([X, X, X // 2], axis=3)
-    assert read_inputs(save(tinted, y), n_clusters=K, workers=0).encoder is not None
+    found = read_inputs(save(tinted, y), n_clusters=K, workers=0)
+    assert found.encoder is not None
+    assert found.encoder.mirror  # as few as these
+
+
+def test_a_run_says_its_mirror_and_keeps_it(save, encoder, tmp_path):
+    """New images meet the same encoder, also one that has moved; one asked for has no mirror."""
+    X, y = faces(48)
+    folder = save(np.stack([X, X, X // 2], axis=3), y)
+    done = cluster(folder, out=tmp_path / "run", n_clusters=K, workers=0)
+    assert "encoder lite0+mirror (the usual one for photographs)" in done.chosen
+    model = load(tmp_path / "run")
+    predict(tmp_path / "run", folder, out=tmp_path / "again.csv")
+    rows = (tmp_path / "again.csv").read_text().splitlines()[1:]
+    assert [int(row.split(",")[1]) for row in rows] == model.labels_.tolist()
+    moved = load(tmp_path / "run", encoder="lite0@32")
+    pictures = read_inputs(folder, encoder="lite0@32", workers=0)
+    assert not pictures.encoder.mirror
+    assert (moved.predict(pictures.source.X) == model.labels_).all()
 
 
 def test_the_better_graph_decides():

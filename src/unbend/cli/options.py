@@ -148,7 +148,8 @@ def encoder_option(default: str = "auto") -> Callable[[F], F]:
         "--encoder", default=default, show_default=True, metavar="NAME|PATH|none",
         help="Pre-trained encoder: lite0, lite2, hf:NAME or a checkpoint; none trains on pixels; "
         "auto uses none for gray images that are up to 40 pixels wide or separate better by their "
-        "pixels, else lite2. For texts: tfidf, hf:NAME or a folder.",
+        "pixels, else lite2. NAME+mirror takes the mean with the mirror image, as auto does up to "
+        "10,000 images. For texts: tfidf, hf:NAME or a folder.",
     )  # fmt: skip
 
 

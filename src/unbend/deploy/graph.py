@@ -76,6 +76,7 @@ class _Embedding(nn.Module):
             )
         self.preprocess: Preprocessing = encoder.preprocess
         self.module = copy.deepcopy(encoder.module).cpu().float().eval()
+        self.mirror = encoder.mirror
         resizes = self.preprocess.size is not None and size != self.preprocess.size
         self.resize = Resize(self.preprocess, size) if resizes and size is not None else None
         channels = len(self.preprocess.mean)
@@ -87,6 +88,10 @@ class _Embedding(nn.Module):
         x = x.float() if self.resize is None else self.resize(x)
         peak = 255.0 if self.resize is None or self.resize.on_bytes else 1.0
         x = (x - self.mean * peak) / (self.std * peak)
+        embeddings = self._pass(x)
+        return (embeddings + self._pass(x.flip(-1))) / 2 if self.mirror else embeddings
+
+    def _pass(self, x: Tensor) -> Tensor:
         out: Any = self.module(x)
         embeddings: Tensor = out.float()
         return embeddings

@@ -16,6 +16,7 @@ from torch import Tensor
 from unbend.encoding import EncodedImages, embed_images, embed_texts, open_cache, restore_encoder
 from unbend.exceptions import UnbendWarning
 from unbend.networks import Encoder, load_encoder
+from unbend.networks.encoders import mirror_few
 from unbend.progress import Progress, silent
 from unbend.samples import Scaling
 from unbend.texts import TextEncoder, load_text_encoder, restore_text_encoder
@@ -110,6 +111,7 @@ class Reader:
             encoded = X
         else:
             encoder = self.encoder or load_encoder(options.encoder, device=options.device)
+            encoder = mirror_few(encoder, options.encoder, len(X))
             cache = open_cache(options.cache_dir)
             encoded = EncodedImages(encoder, X, cache=cache, progress=progress)
         self.encoder, self.record = encoded.encoder, encoded.encoder.describe()

@@ -12,7 +12,7 @@ from torch import Tensor
 from unbend.explore.acts import Rows
 from unbend.explore.looking import few
 from unbend.explore.pictures import Pictures
-from unbend.networks.encoders import Encoder, load_encoder
+from unbend.networks.encoders import MIRROR, Encoder, load_encoder
 from unbend.networks.encoders.lite import (
     LITE,
     imagenet_words,
@@ -28,14 +28,19 @@ _LEAST = 0.04  # mean probability of a class that is worth a word
 
 def knows_classes(encoder: str | None) -> bool:
     """Whether this encoder has a classifier here: lite0 or lite2, installed."""
-    return encoder in LITE and lite_installed(str(encoder))
+    return _plain(encoder) in LITE and lite_installed(_plain(encoder))
+
+
+def _plain(encoder: str | None) -> str:
+    """The name of the network itself."""
+    return (encoder or "").removesuffix(MIRROR)
 
 
 class Classes:
     """Words for groups of pictures; the network is loaded with the first question."""
 
     def __init__(self, encoder: str, pictures: Pictures) -> None:
-        self.encoder, self.pictures = encoder, pictures
+        self.encoder, self.pictures = _plain(encoder), pictures
         self._lock = threading.Lock()
         self._network = lru_cache(1)(self._load)
         self._ask = lru_cache(1024)(self._words)

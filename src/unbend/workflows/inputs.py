@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from unbend.encoding import EncodedImages, open_cache
 from unbend.exceptions import UnbendWarning
-from unbend.networks.encoders import Encoder, default_encoder, load_encoder
+from unbend.networks.encoders import Encoder, default_encoder, load_encoder, mirror_few
 from unbend.pixels.folders import list_images
 from unbend.pixels.looks import are_gray, gray_side
 from unbend.progress import Progress, silent
@@ -72,10 +72,10 @@ def read_inputs(
     """Open a source and load its encoder.
 
     ``encoder="auto"`` uses none for vectors and for gray images up to 40 pixels wide, else lite2
-    if it is installed. If ``n_clusters`` is given, larger gray image files are clustered by their
-    pixels too where those separate the groups better. Image files are decoded at the resolution
-    of the encoder unless ``image_size`` is given. ``options`` are those of
-    :func:`unbend.sources.open_source`.
+    if it is installed, with ``+mirror`` up to 10,000 images. If ``n_clusters`` is given, larger
+    gray image files are clustered by their pixels too where those separate the groups better. Image
+    files are decoded at the resolution of the encoder unless ``image_size`` is given. ``options``
+    are those of :func:`unbend.sources.open_source`.
     """
     if holds_texts(spec, options.get("text")):
         chosen = _for_texts(encoder, device)
@@ -103,6 +103,8 @@ def read_inputs(
         raise ValueError(
             f"an encoder is for images, and {_name(spec)} holds vectors; leave --encoder out"
         )
+    if loaded is not None:
+        loaded = mirror_few(loaded, encoder, len(source.X))
     found = Inputs(source, loaded, None, _because(encoder, source, loaded))
     if encoder != "auto" or image_size is not None or n_clusters is None:
         return found

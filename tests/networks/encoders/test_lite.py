@@ -58,6 +58,9 @@ def test_defaults_names_and_fingerprints(encoder):
     assert again.fingerprint == encoder.fingerprint
     assert load_encoder("lite0@96").fingerprint != encoder.fingerprint
     assert load_encoder(encoder) is encoder
+    both = load_encoder("lite0@64+mirror")
+    assert (both.mirror, both.resolution, both.name) == (True, 64, "lite0+mirror")
+    assert both.fingerprint == encoder.mirrored().fingerprint != encoder.fingerprint
 
 
 def test_loading_leaves_the_global_random_state():

@@ -9,6 +9,7 @@ import torch
 from torch import nn
 
 from unbend.networks import Encoder, load_encoder
+from unbend.networks.encoders import mirror_few
 
 
 @pytest.fixture
@@ -196,3 +197,27 @@ def test_a_missing_library_gives_one_clear_error_line(monkeypatch, library):
     with pytest.raises(ImportError, match=f"pip install {library}") as error:
         load_encoder(f"{library}:resnet18")
     assert "\n" not in str(error.value)
+
+
+def test_a_mirror_adds_the_vector_of_the_mirror_image(images):
+    """The mean of both; a picture and its mirror image have the same."""
+    module = nn.Sequential(nn.Flatten(), nn.Linear(192, 7), nn.Tanh())
+    plain = load_encoder(module)
+    both = plain.mirrored()
+    turned = np.ascontiguousarray(images[..., ::-1])
+    expected = (plain.encode(images) + plain.encode(turned)) / 2
+    assert np.abs(expected - plain.encode(images)).max() > 0.05
+    np.testing.assert_allclose(both.encode(images), expected, atol=1e-6)
+    np.testing.assert_allclose(both.encode(turned), expected, atol=1e-6)
+    assert both.name == f"{plain.name}+mirror"
+    assert both.cache_key != plain.cache_key
+    assert both.mirrored() is both
+    assert not plain.mirror
+
+
+def test_only_auto_means_a_mirror_and_only_for_few_images(images):
+    plain = load_encoder(means)
+    assert mirror_few(plain, "auto", 10_000).mirror
+    assert mirror_few(plain, "auto", 10_001) is plain
+    assert mirror_few(plain, "lite2", 10) is plain
+    assert mirror_few(plain, plain, 10) is plain

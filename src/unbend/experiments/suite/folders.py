@@ -26,13 +26,14 @@ from unbend.experiments.benchmark.worker import fit_labels
 from unbend.experiments.memory import Arrays, remember
 from unbend.experiments.runner import show_progress
 from unbend.metrics import Scores, chance_scores, clustering_scores
-from unbend.metrics.tables import Table
+from unbend.metrics.tables import Table, file_name
 from unbend.progress import Tick
 from unbend.sources.named import load_named
 
 __all__ = ["Folder", "draw_folder", "run"]
 
 COUNT = 10
+_USUAL = "lite2+mirror"  # what a folder of so few photographs gets
 # list → split of CIFAR-10 and the seed of its first folder
 _SPLITS = {"development": ("train", 1000), "test": ("test", 0)}
 _ROOMS = (*PEERS, "estimator", "encoding.py", "sources", "workflows")
@@ -51,10 +52,17 @@ class Folder:
     y: NDArray[np.int64]
 
 
-def run(*, list: str = "development", out: Path | None = None, verbose: bool = True) -> Table:
+def run(
+    *,
+    list: str = "development",
+    encoder: str | None = None,
+    out: Path | None = None,
+    verbose: bool = True,
+) -> Table:
     """Cluster the folders of a list; finished folders are not clustered again.
 
     ``development`` draws from the training photographs, ``test`` from the test photographs.
+    ``encoder`` replaces the one that a folder gets by default.
     """
     if list not in _SPLITS:
         raise ValueError(f"`list` must be one of {', '.join(_SPLITS)}, got {list!r}")
@@ -64,14 +72,15 @@ def run(*, list: str = "development", out: Path | None = None, verbose: bool = T
     with show_progress(verbose) as progress:
         for number in range(COUNT):
             folder = draw_folder(photographs.X, photographs.y, first + number)
-            found = _labels(folder)
+            found = _labels(folder, encoder)
             pair = [clustering_scores(folder.y, found[name]) for name in ("mlc", "kmeans")]
             rows.append(_row(number + 1, folder, pair))
             scored.append(pair)
             progress(Tick("folders", number + 1, COUNT))
     rows.append(_mean_row(scored))
     caption = f"folders, {list} list: {COUNT} random folders of CIFAR-10 ({split} photographs)"
-    return Table(caption, COLUMNS, rows, [_note(scored)]).saved(out, f"folders-{list}")
+    note = _note(scored, "with nothing else set" if encoder is None else f"--encoder {encoder}")
+    return Table(caption, COLUMNS, rows, [note]).saved(out, file_name("folders", list, encoder))
 
 
 def draw_folder(X: NDArray[np.uint8], y: NDArray[np.int64], seed: int) -> Folder:
@@ -88,9 +97,10 @@ def draw_folder(X: NDArray[np.uint8], y: NDArray[np.int64], seed: int) -> Folder
     return Folder(X[order], y[order])
 
 
-def _labels(folder: Folder) -> Arrays:
+def _labels(folder: Folder, encoder: str | None) -> Arrays:
     """Labels of ``unbend cluster`` and of k-means."""
     k = len(np.unique(folder.y))
+    asked = [] if encoder is None else ["--encoder", encoder]
 
     def work() -> Arrays:
         with TemporaryDirectory() as name:
@@ -98,12 +108,13 @@ def _labels(folder: Folder) -> Arrays:
             place.mkdir()
             for row, image in enumerate(folder.images):
                 Image.fromarray(image.transpose(1, 2, 0)).save(place / f"{row:04d}.png")
-            _unbend("cluster", place, "-k", k, "-o", Path(name) / "run", "--no-report", "-q")
-            _unbend("embed", place, "-o", vectors, "-q")
+            done = Path(name) / "run"
+            _unbend("cluster", place, "-k", k, "-o", done, *asked, "--no-report", "-q")
+            _unbend("embed", place, "-o", vectors, "--encoder", encoder or _USUAL, "-q")
             kmeans, _ = fit_labels(np.load(vectors, allow_pickle=False), "kmeans", k, 0, {})
-            return {"mlc": _read_labels(Path(name) / "run" / "labels.csv"), "kmeans": kmeans}
+            return {"mlc": _read_labels(done / "labels.csv"), "kmeans": kmeans}
 
-    return remember("folders", [hash_array(folder.images), k], work, rooms=_ROOMS)
+    return remember("folders", [hash_array(folder.images), k, encoder], work, rooms=_ROOMS)
 
 
 def _unbend(*arguments: object) -> None:
@@ -138,12 +149,12 @@ def _mean_row(scored: Sequence[Sequence[Scores]]) -> list[str]:
     return ["mean", "", "", "", *cells, f"{values[0, 0] - values[1, 0]:+.3f}", ""]
 
 
-def _note(scored: Sequence[Sequence[Scores]]) -> str:
+def _note(scored: Sequence[Sequence[Scores]], how: str) -> str:
     gaps = np.array([mlc.acc - kmeans.acc for mlc, kmeans in scored])
     error = gaps.std(ddof=1) / np.sqrt(len(gaps)) if len(gaps) > 1 else 0.0
     return (
         f"ACC of MLC minus k-means: {gaps.mean():+.3f} ± {error:.3f} (standard error over "
         f"folders), ahead in {int((gaps > 0).sum())} of {len(gaps)}. MLC is `unbend cluster FOLDER "
-        "-k K` with nothing else set; k-means (ten starts) sees the same embeddings. Constants "
-        "were chosen without the folders of the list `test`."
+        f"-k K` {how}; k-means (ten starts) sees the same embeddings. Constants were chosen "
+        "without the folders of the list `test`."
     )

