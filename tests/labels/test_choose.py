@@ -240,13 +240,42 @@ def test_candidates_say_what_they_split_and_join() -> None:
 @pytest.mark.parametrize(
     ("gap", "stability", "message"),
     [
-        ([0.1, 0.1, 0.9], {4: 1.0}, "largest number tried; raise `max_clusters` above 4"),
+        ([0.1, 0.1, 0.7], {4: 1.0}, "largest number tried; raise `max_clusters` above 4"),
         ([0.04, 0.05, 0.04], {3: 1.0}, "no number stands out; if you know about how many"),
     ],
 )
 def test_doubtful_choices_warn(gap: list[float], stability: dict[int, float], message: str) -> None:
     with pytest.warns(UnbendWarning, match=message):
         table(gap, stability)
+
+
+def test_separate_parts_and_a_number_that_is_given_do_not_warn() -> None:
+    """The next gap shows that there are no more parts; of one number nothing can be chosen."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert table([0.1, 0.1, 0.9], {4: 1.0}).chosen == 4
+        one = torch.nn.functional.normalize(torch.eye(4).repeat_interleave(30, 0), dim=1)
+        found = choose_n_clusters([Space(one)], one, min_clusters=6, max_clusters=6)
+    assert found.chosen == 6
+
+
+def test_halves_with_hardly_more_samples_than_clusters_say_nothing() -> None:
+    """All samples are alone in both halves, which is no agreement."""
+    X = torch.nn.functional.normalize(torch.rand(40, 6, generator=torch.Generator().manual_seed(0)))
+    with pytest.warns(UnbendWarning, match="largest number tried$"):  # it cannot be raised
+        found = choose_n_clusters([Space(X)], X, max_clusters=38)
+    assert found.stability[-1] is None
+    assert found.reason == "38: unsteady, too few samples to compare halves of the data"
+
+
+def test_the_least_number_lifts_the_largest() -> None:
+    """Of 100 samples at most ten clusters are tried, unless more are asked for."""
+    generator = torch.Generator().manual_seed(0)
+    X = torch.eye(20).repeat_interleave(5, 0) + 0.05 * torch.randn(100, 20, generator=generator)
+    X = torch.nn.functional.normalize(X, dim=1)
+    found = choose_n_clusters([Space(X)], X, min_clusters=15)
+    assert (found.k[0], found.k[-1]) == (15, 30)
+    assert found.chosen >= 15
 
 
 @pytest.mark.parametrize(("k", "imbalance"), [(3, 5.0), (10, 1.0)])

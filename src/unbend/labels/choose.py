@@ -31,12 +31,16 @@ _GAMMA_ROWS = 700  # ... and for the membership, whose spectrum is computed for 
 _NEIGHBORS = 10
 _DRAWS, _SHARE = 6, 0.7  # random parts of that sample; accidents of one graph are not in the others
 _MOST = 60  # candidates without `max_clusters`
+_BEYOND = 2  # times `min_clusters`, where that is more
 _ETAS = np.exp(np.linspace(np.log(0.04), np.log(0.5), 10))
 _SHARP = 0.9  # λ_k of Γ at the η that belongs to k
 _SHORT_LIST = 6  # numbers of each ranking whose clusters are looked at
 _NEAR = 0.06  # of k: so near, two numbers are about the same and support each other
 _STEADY = 0.8  # clusters whose halves agree to this count as steady
 _CLEAR = 0.9  # ... and to this, as clear ones
+# Samples of a cluster in each half, on average. With fewer, halves agree whatever the data are,
+# because most samples are alone in both; such a number counts half.
+_FEWEST, _UNTOLD = 2, 0.5
 _PARTS = 0.8  # a gap this large in the graph of one space means separate parts
 _FIRM = 1.5  # factor on the strength of k when the samples fall into k parts
 _OPEN = 0.5  # of the greatest strength: such a number is a candidate
@@ -123,7 +127,8 @@ def choose_n_clusters(
     eta : float, optional
         Use this η for all k.
     min_clusters, max_clusters : int, optional
-        Bounds; by default 2, and 60 or a tenth of the samples, whichever is smaller.
+        Bounds; by default 2, and 60 or a tenth of the samples, whichever is smaller, but at least 3
+        and twice ``min_clusters``.
 
     Warns
     -----
@@ -131,7 +136,8 @@ def choose_n_clusters(
         If the choice is the largest candidate, or if nothing speaks for any number.
     """
     n = len(C)
-    upper = min(max_clusters or max(3, min(_MOST, n // 10)), n - 2)
+    most = max(3, min(_MOST, n // 10), _BEYOND * (min_clusters or 0))
+    upper = min(max_clusters or most, n - 2)
     lower = min(max(2, min_clusters or 2), upper)
     order = torch.randperm(n, generator=torch.Generator().manual_seed(0))
     pilot = order[: max(_GRAPH_ROWS, 12 * upper)].sort().values
@@ -156,6 +162,7 @@ def choose_n_clusters(
         drop=spectra.drops()[lower - 2 :],
         eta=spectra.etas_of()[lower - 2 :],
         lasting=lasting,
+        more=upper < n - 2,
     )
     looked_at = {
         k: _look(few, k, table.eta[k - lower], absolute, tol, eps_sq) for k in table.short_list()
@@ -230,6 +237,7 @@ class _Table:
     drop: NDArray[np.float64]
     eta: NDArray[np.float64]
     lasting: int = 0  # parts of the samples that last, see unbend.samples.lasting_parts
+    more: bool = True  # whether larger numbers can be asked for
 
     @property
     def gap(self) -> NDArray[np.float64]:
@@ -269,12 +277,17 @@ class _Look(NamedTuple):
     """Clusters of the sample into some k: labels, stability, explained share of the rate."""
 
     labels: NDArray[np.int64]
-    stability: float
+    stability: float | None  # None where halves are too small to compare
     explained: float
 
     def weight(self) -> float:
         """What the clusters are worth: the explained share, less if they are unsteady."""
-        return max(self.explained, 0.0) * min(max(self.stability, 0.0) / _STEADY, 1.0)
+        steady = _UNTOLD if self.stability is None else min(max(self.stability, 0) / _STEADY, 1.0)
+        return max(self.explained, 0.0) * steady
+
+    def is_clear(self) -> bool:
+        """Whether the halves agree very well."""
+        return self.stability is not None and self.stability >= _CLEAR
 
 
 def _look(C: Tensor, k: int, eta: float, absolute: bool, tol: float, eps_sq: float) -> _Look:
@@ -286,13 +299,14 @@ def _look(C: Tensor, k: int, eta: float, absolute: bool, tol: float, eps_sq: flo
         return assign(membership.spectrum(min(k, len(rows))).vectors, min(k, len(rows))).numpy()
 
     labels, half = labels_of(C), len(C) // 2
-    scores = [
-        adjusted_rand_score(labels[part], labels_of(C[part]))
-        for part in (slice(0, half), slice(half, 2 * half))
-    ]
+    stability = None
+    if _FEWEST * k <= half:
+        parts = (slice(0, half), slice(half, 2 * half))
+        scores = [adjusted_rand_score(labels[part], labels_of(C[part])) for part in parts]
+        stability = float(np.mean(scores))
     reduced = rate_reduction_of(C, torch.from_numpy(labels), k, eps_sq)
     explained = reduced / max(float(coding_rate(C, eps_sq)), 1e-9)
-    return _Look(labels, float(np.mean(scores)), explained)
+    return _Look(labels, stability, explained)
 
 
 def decide(table: _Table, looked_at: dict[int, _Look]) -> ModelSelection:
@@ -305,7 +319,7 @@ def decide(table: _Table, looked_at: dict[int, _Look]) -> ModelSelection:
     in_parts = {k for k in looked_at if table.whole[0, k - first] >= _PARTS}
     strength = {k: s * _FIRM if k in in_parts else s for k, s in strength.items()}
     if table.lasting in looked_at:
-        others = [k for k in looked_at if k != table.lasting and looked_at[k].stability < _CLEAR]
+        others = [k for k in looked_at if k != table.lasting and not looked_at[k].is_clear()]
         above = [_FIRM * strength[k] for k in others]
         strength[table.lasting] = max([strength[table.lasting], *above])
     ranked = sorted(looked_at, key=lambda k: (-strength[k], k))
@@ -319,7 +333,8 @@ def decide(table: _Table, looked_at: dict[int, _Look]) -> ModelSelection:
     if is_parts:
         what = "samples" if chosen in in_parts else "features of stage 1"
         rows[0]["text"] = f"{chosen}: clear, the {what} fall into {chosen} separate parts"
-    _warn(chosen, best, int(table.k[-1]))
+    if len(table.k) > 1:
+        _warn(chosen, best, int(table.k[-1]), table.more, is_parts)
     ks = table.k.tolist()
     return ModelSelection(
         k=ks,
@@ -390,15 +405,19 @@ def _describe(k: int, chosen: int, strength: float, looked_at: dict[int, _Look])
     """A candidate with its sentence and the sizes of its clusters, as shares."""
     look = looked_at[k]
     sizes = np.sort(np.bincount(look.labels, minlength=k))[::-1] / len(look.labels)
-    sure = "clear" if look.stability >= _CLEAR else "fair" if look.stability >= 0.6 else "unsteady"
-    text = f"{k}: {sure}, halves of the data agree to {max(look.stability, 0):.0%}"
+    if look.stability is None:
+        text = f"{k}: unsteady, too few samples to compare halves of the data"
+    else:
+        sure = "clear" if look.is_clear() else "fair" if look.stability >= 0.6 else "unsteady"
+        text = f"{k}: {sure}, halves of the data agree to {max(look.stability, 0):.0%}"
     if k > chosen:
         split = _n_split(looked_at[chosen].labels, look.labels)
-        text += f"; splits {split} of the {chosen}"
+        text += f"; splits {split} of the {chosen}" if split else "; splits off small parts"
     elif k < chosen:
         joined = _n_split(look.labels, looked_at[chosen].labels)
         hold = "holds" if joined == 1 else "hold"
-        text += f"; {joined} of its clusters {hold} several of the {chosen}"
+        several = f"{joined} of its clusters {hold} several of the {chosen}"
+        text += f"; {several}" if joined else "; small clusters are joined to others"
     return {
         "k": k,
         "text": text,
@@ -415,11 +434,12 @@ def _n_split(coarse: NDArray[np.int64], fine: NDArray[np.int64]) -> int:
     return int(((shares > _PART).sum(axis=1) > 1).sum())
 
 
-def _warn(chosen: int, strength: float, upper: int) -> None:
+def _warn(chosen: int, strength: float, upper: int, more: bool, is_parts: bool) -> None:
     """Warn if the chosen number is doubtful, and say what to do."""
     doubts = []
-    if chosen == upper:
-        doubts.append(f"it is the largest number tried; raise `max_clusters` above {upper}")
+    if chosen == upper and not is_parts:
+        remedy = f"; raise `max_clusters` above {upper}" if more else ""
+        doubts.append(f"it is the largest number tried{remedy}")
     if strength < _WEAK:
         doubts.append("no number stands out; if you know about how many there are, say so")
     if doubts:
