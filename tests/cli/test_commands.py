@@ -154,6 +154,19 @@ def test_predict_takes_a_model_directory_too(unbend, trained, vectors):
     assert unbend("predict", trained, "new.npy", "-q", "--overwrite", "--json").exit_code == 0
 
 
+def test_the_labels_of_a_run_are_not_replaced(unbend, trained, vectors):
+    np.save("new.npy", vectors)
+    own, before = trained / "labels.csv", (trained / "labels.csv").read_bytes()
+    for command in ("predict", "update"):
+        done = unbend(command, trained, "new.npy", "-q", "--overwrite", "-o", own)
+        assert done.exit_code == 2
+        assert "belongs to a run, which needs it; name another with -o" in done.stderr
+    assert own.read_bytes() == before
+    done = unbend("update", trained, "new.npy", "-o", "-")
+    assert done.exit_code == 2
+    assert "update writes a table; name a .csv or .parquet file with -o" in done.stderr
+
+
 # ---------------------------------------------------------------- the rest
 
 

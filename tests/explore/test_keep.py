@@ -15,6 +15,7 @@ from tests.explore.conftest import write_run
 
 from unbend import MLC
 from unbend.explore import Curation, Journal, read_act, read_curation
+from unbend.explore.acts import Split
 from unbend.explore.keep import CuratedModel
 from unbend.explore.material import _own_texts
 from unbend.explore.temporary import write_model_run
@@ -311,3 +312,17 @@ def test_a_model_explores_its_own_run(fitted, tmp_path):
     assert served == [160]
     assert read_curation(path, model.labels_).name(0) == "mine"
     model.explore(X, path=path, open_browser=False, port=0, started=lambda s: s.stop())
+
+
+def test_clusters_of_an_update_are_groups_of_their_own():
+    """A split has taken number 3 for its second half; the cluster of the update was 3 as well."""
+    curation = Curation(np.array([0, 0, 1, 1, 2, 2]))
+    curation.apply(Split(2, (np.array([5]),)))
+    Z = np.array([[1, 0], [1, 0], [1, 0], [1, 0], [1, 0], [0, 1]], dtype=np.float32)
+    model = CuratedModel(curation, Z, n_clusters=4)
+    labels, shares = model.assign(np.array([0, 2, 3]), np.eye(4)[[0, 2, 3]], Z[[0, 5, 0]])
+    assert curation.labels().tolist() == [0, 0, 1, 1, 2, 3]
+    assert labels.tolist() == [0, 3, 4]
+    assert model.name(4) == "Cluster 3 of an update"
+    assert model.groups == [0, 1, 2, 3, 4, -1]
+    assert shares.sum(1).tolist() == [1, 1, 1]

@@ -287,7 +287,7 @@ def test_few_distinct_codes_that_are_enough_for_the_clusters() -> None:
 def test_new_samples_of_another_width() -> None:
     with pytest.raises(ValueError, match=r"`C_new` has 64 columns, .* fitted with 128"):
         model().predict(np.eye(64))
-    with pytest.raises(ValueError, match="`k` of labels_at must be from 1 to 5, got 6"):
+    with pytest.raises(ValueError, match="an integer from 1 to 5, the number of clusters"):
         model().labels_at(6)
 
 

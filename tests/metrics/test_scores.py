@@ -138,3 +138,9 @@ def test_chance_depends_on_its_seed_alone():
 def test_invalid_labels_raise(score, true, pred, words):
     with pytest.raises(ValueError, match=words):
         score(true, pred)
+
+
+def test_noise_is_no_cluster():
+    y, labels = [0, 0, 1, 1, 1], [0, 0, 1, 1, -1]
+    assert clustering_scores(y, labels).n_clusters == chance_scores(y, labels).n_clusters == 2
+    assert clustering_scores(["a", "b"], ["x", "y"]).n_clusters == 2

@@ -79,7 +79,7 @@ def test_a_saved_model_grows_too(run: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (["--min-size", "2"], "2 is not in the range x>=3"),
+        (["--min-size", "2"], "2 is not in the range x>=8"),
         (["-o", "labels.txt"], "-o must end in .csv or .parquet"),
     ],
 )

@@ -16,7 +16,7 @@ __all__ = ["command"]
 @click.argument("input", metavar="INPUT", type=click.Path())
 @options.out_option("Table of their labels: .csv or .parquet.", "labels.csv")
 @click.option(
-    "--min-size", type=click.IntRange(min=3),
+    "--min-size", type=click.IntRange(min=8),
     help="Fewest samples of a new cluster; by default a quarter of the smallest one, 10 to 50.",
 )  # fmt: skip
 @click.option("--id", metavar="COLUMN", help="Column of ids; by default that of the run.")

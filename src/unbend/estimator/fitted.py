@@ -223,7 +223,7 @@ class FittedModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixi
         X : array-like or Tensor
             New samples, as for :meth:`predict`.
         min_size : int, optional
-            Fewest samples of a new cluster, at least 3; by default a quarter of the smallest
+            Fewest samples of a new cluster, at least 8; by default a quarter of the smallest
             cluster of the fit, from 10 to 50.
 
         Returns
@@ -273,17 +273,22 @@ class FittedModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixi
         kind = "texts" if self._reader.is_of_texts else kind
         print(f"{n} {kind}; {self.describe()}")
         print(choices(self.config_, self.neighbors_, self.labelling_))
-        print(f"{count(n, 'sample')} in {count(self.n_clusters_, 'cluster')}")
+        print(f"{count(n, 'sample')} in {count(self._label_model.n_clusters, 'cluster')}")
         if self.model_selection_ is not None:
             print("\n".join(self.model_selection_.describe()))
         sizes = self._sizes()
         more = "" if len(sizes) <= 12 else f", ... {sizes[-1]}"
         print(f"sizes: {', '.join(map(str, sizes[:12]))}{more}")
+        if self.outliers == "label":
+            print(f"{count(int((self.labels_ < 0).sum()), 'outlier')} labelled -1")
+        added = self.n_clusters_ - self._label_model.n_clusters
+        if added:
+            print(f"{count(added, 'cluster')} added by {count(len(self.updates_), 'update')}")
 
     def _sizes(self) -> list[int]:
         """Samples of fit in each cluster, without those labelled as outliers."""
-        found = self.labels_[self.labels_ >= 0]
-        sizes: list[int] = np.bincount(found, minlength=self.n_clusters_).tolist()
+        found, k = self.labels_[self.labels_ >= 0], self._label_model.n_clusters
+        sizes: list[int] = np.bincount(found, minlength=k).tolist()
         return sizes
 
     def describe(self, because: str = "") -> str:

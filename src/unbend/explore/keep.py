@@ -71,11 +71,19 @@ class CuratedModel:
     curation : Curation
     features : ndarray of shape (n, d) or None
         Z of the samples of the run; needed after a split or a move.
+    n_clusters : int
+        Of the model. Those that updates have added are groups of their own, after all others.
     """
 
-    def __init__(self, curation: Curation, features: NDArray[np.floating] | None) -> None:
+    def __init__(
+        self, curation: Curation, features: NDArray[np.floating] | None, n_clusters: int = 0
+    ) -> None:
         self.curation = curation
-        self.groups = [*(g.id for g in curation.groups() if g.size), NOISE]
+        known = [g.id for g in curation.groups()]
+        # Clusters that updates have added since. Their numbers may be those of groups by now.
+        first = max([*known, curation.n_original - 1]) + 1
+        self._added = {first + i: q for i, q in enumerate(range(curation.n_original, n_clusters))}
+        self.groups = [*(g.id for g in curation.groups() if g.size), *self._added, NOISE]
         labels = curation.labels()
         self._follow = [
             self._prepare(np.flatnonzero(curation.original == q), labels, features)
@@ -100,6 +108,8 @@ class CuratedModel:
 
     def name(self, group: int) -> str:
         """The name of a group."""
+        if group in self._added:
+            return f"Cluster {self._added[group]} of an update"
         return self.curation.name(group)
 
     def assign(
@@ -119,6 +129,9 @@ class CuratedModel:
             np.add.at(shares, (every, columns), probabilities[:, q])
             mine = labels == q
             out[mine] = follow.targets[target[mine]]
+        for group, q in self._added.items():
+            shares[:, place[group]] += probabilities[:, q]
+            out[labels == q] = group
         return out, shares
 
     def _targets(self, follow: Following, Z: NDArray[np.floating]) -> NDArray[np.int64]:

@@ -80,8 +80,12 @@ class LabelModel:
 
     def labels_at(self, k: int) -> NDArray[np.int64]:
         """Labels when the merge tree is cut into k clusters, 1 ≤ k ≤ ``n_clusters``."""
-        if not 1 <= k <= self.n_clusters:
-            raise ValueError(f"`k` of labels_at must be from 1 to {self.n_clusters}, got {k}")
+        whole = isinstance(k, (int, np.integer)) and not isinstance(k, bool)
+        if not whole or not 1 <= k <= self.n_clusters:
+            raise ValueError(
+                f"`k` of labels_at must be an integer from 1 to {self.n_clusters}, the number of "
+                f"clusters of the fit, got {k!r}"
+            )
         return cut_tree(self.merge_tree, k)[self.labels]
 
     def state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:

@@ -25,7 +25,7 @@ class Waiting(NamedTuple):
     groups: NDArray[np.int64]
     surroundings: Surroundings
     waiting: Tensor  # rows that still fit nowhere
-    from_before: list[int]  # how many rows of each new group had been waiting already
+    from_before: list[int]  # rows of each new group that waited and are not among the new ones
 
 
 def find_groups(around: Surroundings, placed: Tensor, least: int) -> NDArray[np.int64]:
@@ -53,9 +53,17 @@ def find_groups(around: Surroundings, placed: Tensor, least: int) -> NDArray[np.
 
 
 def take_in(
-    around: Surroundings, isolated: Tensor, waiting: Tensor, least: int, first: int
+    around: Surroundings,
+    isolated: Tensor,
+    waiting: Tensor,
+    least: int,
+    first: int,
+    threshold: float,
 ) -> Waiting:
     """Look for groups among isolated rows and those that waited; number them from ``first``.
+
+    A row that waits already is the same sample again, and is not counted twice. Rows that no new
+    group holds, but that are not isolated any more beside one, wait no longer.
 
     Parameters
     ----------
@@ -63,13 +71,29 @@ def take_in(
         Of the fit and of the updates so far.
     isolated, waiting : Tensor of shape (m, p) and (w, p)
         Placed rows: new ones that fit no cluster, and those of earlier updates.
+    threshold : float
+        The score above which a row is isolated.
     """
-    rows = torch.cat([waiting, isolated])
+    w, copies = len(waiting), _copies(isolated, waiting)
+    new = copies < 0
+    rows = torch.cat([waiting, isolated[torch.from_numpy(new)]])
     groups = find_groups(around, rows, least)
-    w, count = len(waiting), int(groups.max(initial=-1)) + 1
+    count = int(groups.max(initial=-1)) + 1
     numbers = np.where(groups >= 0, groups + first, -1)
-    inside = torch.from_numpy(groups >= 0)
+    left = rows[torch.from_numpy(groups < 0)]
     if count:
+        inside = torch.from_numpy(groups >= 0)
         around = around.with_references(rows[inside], torch.from_numpy(numbers)[inside])
-    before = [int((groups[:w] == q).sum()) for q in range(count)]
-    return Waiting(numbers[w:], around, rows[~inside][-_MOST:], before)
+        if len(left):
+            left = left[torch.from_numpy(around.score_placed(left) > threshold)]
+    positions = np.where(new, w + np.cumsum(new) - 1, copies)
+    waited = groups[:w].copy()
+    waited[copies[~new]] = -1
+    before = np.bincount(waited[waited >= 0], minlength=count).tolist()
+    return Waiting(numbers[positions], around, left[-_MOST:], before)
+
+
+def _copies(rows: Tensor, others: Tensor) -> NDArray[np.int64]:
+    """For each row the position of an equal one among the others, or -1."""
+    known = {row.tobytes(): i for i, row in enumerate(others.numpy())}
+    return np.array([known.get(row.tobytes(), -1) for row in rows.numpy()], dtype=np.int64)

@@ -42,14 +42,8 @@ def compare(data: NamedSet, results: dict[str, list[TimedLabels]]) -> Table:
         classic = partial(fit, flat, k)
         results = {**results, name: [timed(classic, seed) for seed in range(n_seeds)]}
     rows = [_row(name, data, found) for name, found in results.items()]
-    rows.append(
-        [
-            "chance, sizes of row 1",
-            str(len(set(first))),
-            *score_cells([chance_scores(data.y, first)]),
-            "",
-        ]
-    )
+    chance = chance_scores(data.y, first)
+    rows.append(["chance, sizes of row 1", str(chance.n_clusters), *score_cells([chance]), ""])
     seeds = f"{n_seeds} seeds, mean ± sd" if n_seeds > 1 else "1 seed"
     caption = f"{data.name}: n = {len(data.y)}, split = {data.split}, {k} classes, {seeds}"
     return Table(caption, ["method", "k", *SCORE_COLUMNS, "seconds"], rows)

@@ -60,12 +60,18 @@ def clustering_scores(y_true: ArrayLike, y_pred: ArrayLike) -> Scores:
     return Scores(
         n=len(true),
         n_classes=len(np.unique(true)),
-        n_clusters=len(np.unique(pred)),
+        n_clusters=_n_clusters(pred),
         acc=clustering_accuracy(true, pred),
         nmi=float(normalized_mutual_info_score(true, pred)),
         ami=float(adjusted_mutual_info_score(true, pred)),
         ari=float(adjusted_rand_score(true, pred)),
     )
+
+
+def _n_clusters(pred: NDArray[Any]) -> int:
+    """How many labels there are, without -1, which is noise."""
+    found = np.unique(pred)
+    return int((found != -1).sum()) if found.dtype.kind in "iu" else len(found)
 
 
 def chance_scores(

@@ -27,7 +27,7 @@ from unbend.workflows.inputs import Inputs, read_inputs
 from unbend.workflows.inspect import find_duplicates, without_repeats
 from unbend.workflows.processes import is_first, n_launched
 from unbend.workflows.result import NOT_IN_JSON, Result
-from unbend.workflows.run_files import write_run_files
+from unbend.workflows.run_files import Written, write_run_files
 from unbend.workflows.stage1_cache import stage1_cache
 
 __all__ = ["ClusterResult", "cluster", "default_out"]
@@ -322,7 +322,7 @@ class _Job:
                 self.run.begin_results(identity)
                 self.model.save(self.run.results / "model")
             with self.log.stage("writing"):
-                table, scores, page = write_run_files(
+                written = write_run_files(
                     self.run,
                     self.model,
                     self.inputs,
@@ -343,7 +343,7 @@ class _Job:
             if error.errno is None:  # raised by unbend, with its own message
                 raise
             raise self._no_room(error) from error
-        return self._result(identity, start, scores=scores, report=page, table=table)
+        return self._result(identity, start, written)
 
     def _help(self, identity: dict[str, Any], start: float) -> ClusterResult:
         """Train with the first process and write nothing, as all other processes do."""
@@ -352,9 +352,11 @@ class _Job:
             self.model = load(self.run.results / "model")
         else:
             self._train()
-        return self._result(identity, start, scores=None, report=None, table=None)
+        return self._result(identity, start, None)
 
-    def _result(self, identity: dict[str, Any], start: float, **found: Any) -> ClusterResult:
+    def _result(
+        self, identity: dict[str, Any], start: float, written: Written | None
+    ) -> ClusterResult:
         return ClusterResult(
             run=self.run.path,
             n_samples=self.inputs.n_samples,
@@ -364,11 +366,13 @@ class _Job:
             unit=self.inputs.source.unit,
             seconds=time.perf_counter() - start,
             read=self.inputs.source.describe(),
-            chosen=self._chosen(),
-            **found,
+            chosen=self._chosen(written),
+            scores=written and written.scores,
+            report=written and written.report,
+            table=written and written.table,
         )
 
-    def _chosen(self) -> str:
+    def _chosen(self, written: Written | None) -> str:
         model = self.model
         text = model.describe(self.inputs.because)
         text += f"; {choices(model.config_, model.neighbors_, model.labelling_)}"
@@ -376,8 +380,8 @@ class _Job:
         if selection is not None:
             text += "\n" + "\n".join(selection.describe())
         if model.outliers == "label":
-            noise = count(int((model.labels_ < 0).sum()), "outlier")
-            text += f"\n{noise} labelled -1"
+            n_noise = written.n_noise if written else int((model.labels_ < 0).sum())
+            text += f"\n{count(n_noise, 'outlier')} labelled -1"
         return text
 
     def _meet(self) -> None:

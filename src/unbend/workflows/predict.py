@@ -20,6 +20,7 @@ from unbend.notebook import count
 from unbend.progress import Progress, Tick, silent
 from unbend.runs import LabelRows, check_run, labels_file, needs_mark, write_csv
 from unbend.runs.arrays import read_npy
+from unbend.runs.manifest import listed_files
 from unbend.sources import Source, open_source
 from unbend.tables import TABLE_SUFFIXES, is_table, near_names, open_table
 from unbend.workflows.image_folders import write_folders
@@ -131,7 +132,7 @@ def predict(
     out, format = check_out(Path(out), format, overwrite, probabilities, copy)
     model = load_run(run, None if encoder == "auto" else encoder)
     model.set_params(device=device)
-    corrected = _corrected(Path(run)) if curated else None
+    corrected = _corrected(Path(run), model.n_clusters_) if curated else None
     source = open_source(
         input,
         image_size=model.image_side,
@@ -225,14 +226,16 @@ def check_out(
         raise ValueError(f"-o must end in {wanted}, got {str(out)!r}; rename it")
     if out.exists() and not overwrite:
         raise ValueError(f"{str(out)!r} already exists; name another or pass --overwrite")
+    if out.exists() and out.name in listed_files(out.parent):
+        raise ValueError(f"{str(out)!r} belongs to a run, which needs it; name another with -o")
     check_folder(out)
     return out, out.suffix[1:]
 
 
-def _corrected(run: Path) -> CuratedModel:
+def _corrected(run: Path, n_clusters: int) -> CuratedModel:
     check_run(run, "labels.parquet", "labels.csv", "features.npy")
     _, curation = curated_labels(run)
-    return CuratedModel(curation, read_npy(run / "features.npy", "f"))
+    return CuratedModel(curation, read_npy(run / "features.npy", "f"), n_clusters)
 
 
 def _rows(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,7 +33,16 @@ from unbend.workflows.inputs import Inputs
 from unbend.workflows.label_rows import label_rows
 from unbend.workflows.streaming import chunks, slices
 
-__all__ = ["broken_table", "describe_source", "write_broken", "write_run_files"]
+__all__ = ["Written", "broken_table", "describe_source", "write_broken", "write_run_files"]
+
+
+class Written(NamedTuple):
+    """The table of peers, the scores and the report, if wanted, and the number of outliers."""
+
+    table: Table | None
+    scores: dict[str, Any] | None
+    report: Path | None
+    n_noise: int
 
 
 def write_run_files(
@@ -49,8 +58,8 @@ def write_run_files(
     report: bool,
     progress: Progress,
     groups: Sequence[DuplicateGroup] = (),
-) -> tuple[Table | None, dict[str, Any] | None, Path | None]:
-    """Write all files of a run; return the table of peers, the scores and the report, if wanted."""
+) -> Written:
+    """Write all files of a run."""
     source = inputs.source
     with log.stage("labelling"):
         labels = _write_tables(run, model, inputs, trained_on_all=rows is None, progress=progress)
@@ -78,7 +87,7 @@ def write_run_files(
         write_report(run.results, y=source.y, classes=source.classes)
         page = run.path / "report.html"
         progress(Tick("report", 1, 1))
-    return table, scores, page
+    return Written(table, scores, page, int((labels < 0).sum()))
 
 
 def write_broken(run: RunDirectory, source: Source) -> None:

@@ -87,6 +87,8 @@ def update(
     """
     start = time.perf_counter()
     run = Path(run)
+    if str(out) == "-":
+        raise ValueError("update writes a table; name a .csv or .parquet file with -o")
     out, format = check_out(Path(out), None, overwrite, False, False)
     check_run(run, "model")
     is_run = (run / "model").is_dir()
