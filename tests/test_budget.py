@@ -155,3 +155,22 @@ def test_what_is_left_covers_the_whole_fit(monkeypatch):
 def test_durations():
     assert seconds_of(0) > 0
     assert [in_words(s) for s in (0.4, 99, 3000, 7200)] == ["0 s", "99 s", "50 min", "2.0 h"]
+
+
+def test_a_plan_for_an_unknown_number_has_every_run_of_stage_2():
+    model = MLC(random_state=0, pretrain_epochs=8, epochs=2).fit(X)
+    stages = {row["stage"] for row in model.history_}
+    settings = {"pretrain.epochs": 8, "stage2.epochs": 2}
+    config = resolve((4,), len(X), "auto", settings=settings, budget="normal")
+    parts = plan(config, (4,), len(X), "auto", "normal").parts
+    assert {part.name for part in parts} == stages == {"stage 1", "stage 2", "stage 2, eta 2"}
+
+
+def test_one_labelling_needs_one_run_of_stage_2():
+    """Other ways to join blocks label the first end of stage 2 alone."""
+    for settings in ({"labels.join": "none"}, {"labels.join": "codes"}):
+        config = resolve((4,), 600, 3, settings=settings, budget="normal")
+        assert len(config.stage2.sharpness) == 1
+    assert len(resolve((4,), 600, 3, budget="normal").stage2.sharpness) == 2
+    asked = {"labels.join": "none", "stage2.sharpness": (0.6, 0.8)}
+    assert resolve((4,), 600, 3, settings=asked, budget="normal").stage2.sharpness == (0.6, 0.8)

@@ -8,6 +8,7 @@ features and codes of a batch. CPP, PRO-DSC and NMCE pass their own.
 from __future__ import annotations
 
 import copy
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
@@ -67,6 +68,7 @@ __all__ = [
 STAGE_2 = "stage 2"
 _KEPT = 2**27  # numbers of Z and C of all states that are kept in memory, a gigabyte
 _TYPICAL_ETA = 0.175  # the paper's, for one cluster, which says nothing about η
+_SAME_ETA = 1e-3  # relative difference below which two η are the same
 _COUNTED_ROWS = 3000  # a sample that decides the number of clusters
 
 # Loss and rates of a batch from features Z (A, n, d) and codes C (A, n, d) of its A views. All
@@ -146,6 +148,8 @@ def solve(
         k = int(n_clusters) if selection is None else selection.chosen
         etas.calibrate(network, run.samples, k)
     for i, stage in enumerate(names):
+        if i >= len(etas):  # two sharpnesses got the same η
+            break
         if i > 0 and not record.reached(stage):
             network.load_state_dict(ends["before"].state_dict())
         history += linearize(  # lines 3-9
@@ -180,6 +184,11 @@ def _count(run: Run, before: Network) -> ModelSelection:
     )
 
 
+def _is_among(eta: float, others: Sequence[float]) -> bool:
+    """Whether a run at this η would repeat one of the others."""
+    return any(math.isclose(eta, other, rel_tol=_SAME_ETA) for other in others)
+
+
 class Etas:
     """η of each run of stage 2: the one asked for, or one calibrated for each sharpness."""
 
@@ -198,7 +207,9 @@ class Etas:
         if self._wanted:
             pilot = torch.randperm(len(samples), generator=torch.Generator().manual_seed(0))
             C = network.encode(samples[pilot[: max(1000, 6 * k)].to(samples.device)]).C
-            self.values = [calibrate_eta(C, k, wanted) for wanted in self._wanted]
+            found = [calibrate_eta(C, k, wanted) for wanted in self._wanted]
+            # Where none of the η that are tried is sharp enough, all end at the smallest.
+            self.values = [eta for i, eta in enumerate(found) if not _is_among(eta, found[:i])]
 
     def state(self) -> dict[str, list[float]]:
         """For checkpoints."""

@@ -242,5 +242,4 @@ def _choose_neighbors(
         return NeighborChoice("euclidean" if metric == "auto" else metric, {})
     if metric == "auto":
         return found or choose_metric(samples, n_clusters, parts=parts, progress=progress)
-    shown = near_parts(samples, metric, n_clusters) if parts == "auto" else int(parts)
-    return NeighborChoice(metric, {}, parts=shown)
+    return NeighborChoice(metric, {}, parts=near_parts(samples, metric, n_clusters, parts))

@@ -325,6 +325,9 @@ def resolve(
             most = getattr(config, stage).max_steps
             asked[f"{stage}.max_steps"] = most and max(most, int(asked[f"{stage}.min_steps"]))
     config = as_published(config.override(asked), asked)
+    if config.labels.join != "auto" and "stage2.sharpness" not in asked:
+        # Only the first end of stage 2 is labelled then, so there is no use for others.
+        config = config.override({"stage2.sharpness": config.stage2.sharpness[:1]})
     check_config(config)
     return config
 
@@ -354,7 +357,7 @@ def plan(
 ) -> Plan:
     """The stages of a fit with a resolved config, as they will appear in its ticks."""
     cost = costs(config, shape, n)
-    several = config.stage2.eta == "auto" and n_clusters != "auto" and int(n_clusters) > 1
+    several = config.stage2.eta == "auto" and n_clusters != 1
     runs = len(config.stage2.sharpness) if several else 1
     steps = steps_of(config.stage2, n)
     parts = [Part("stage 1", steps_of(config.pretrain, n), seconds_of(cost.stage1))]

@@ -164,7 +164,11 @@ class Stage1Config(StageConfig):
     warmup: float = knob(0.01, SHARE)  # share of the steps; NMCE: 10 epochs
 
 
-ETA = Rule(lambda v: v == "auto" or POSITIVE.holds(v), "> 0 or 'auto'", "try 'auto'")
+ETA = Rule(  # below, exp(1 / eta) is infinite; above, Gamma is the same for all pairs
+    lambda v: v == "auto" or (POSITIVE.holds(v) and 0.002 <= v <= 10),
+    "from 0.002 to 10, or 'auto'",
+    "try 'auto'",
+)
 SHARPNESS = Rule(
     lambda v: isinstance(v, tuple) and 0 < len(v) <= 4 and all(INNER_SHARE.holds(s) for s in v),
     "one to four numbers between 0 and 1",

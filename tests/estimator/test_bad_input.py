@@ -40,8 +40,8 @@ WRONG_PARAMETERS = [
     ({"pretrain_epochs": -1}, "`pretrain_epochs` of MLC must be an integer >= 0, got -1"),
     ({"epochs": 1.5}, "`epochs` of MLC must be an integer >= 0, got 1.5"),
     ({"batch_size": 1}, "`batch_size` of MLC must be an integer >= 2, got 1"),
-    ({"eta": 0.0}, "`eta` of MLC must be > 0 or 'auto', got 0.0; try 0.175"),
-    ({"eta": float("nan")}, "`eta` of MLC must be > 0 or 'auto', got nan"),
+    ({"eta": 0.0}, "`eta` of MLC must be from 0.002 to 10, or 'auto', got 0.0; try 0.175"),
+    ({"eta": float("nan")}, "`eta` of MLC must be from 0.002 to 10, or 'auto', got nan"),
     ({"eps_sq": -0.1}, "`eps_sq` of MLC must be > 0, got -0.1; try 0.1"),
     ({"train_backbone": "yes"}, "`train_backbone` of MLC must be True or False, got 'yes'"),
     ({"settings": {"stage2.etta": 1}}, "unknown setting 'stage2.etta'; known here: eps_sq, epochs"),
@@ -91,7 +91,10 @@ WRONG_SAMPLES = [
     ),
     (IMAGES[:1], "Found array with 1 sample"),
     (IMAGES[:, :3, :3], "images must be at least 4 pixels wide and high, got \\(3, 3\\)"),
-    (np.zeros((30, 8, 8, 4)), "images must have 1 or 3 channels, got 8; move the channels first"),
+    (
+        np.zeros((30, 8, 8, 4)),
+        "images must have 1 or 3 channels, got 8; if the last axis, 4",
+    ),
     (np.zeros((30, 2, 8, 8)), "images must have 1 or 3 channels, got 2; convert to gray or RGB"),
     (np.full((30, 8, 8), np.nan), "X contains NaN in 30 of 30 images, the first is 0; remove them"),
     (IMAGES.astype(complex), "X must hold real numbers, got dtype complex128"),
@@ -160,7 +163,7 @@ def test_saving_and_loading_refuse_what_is_not_a_model(on_vectors, tmp_path):
 
 def test_labels_at_refuses_more_clusters_than_there_are(on_vectors):
     """The tree can only merge."""
-    with pytest.raises(ValueError, match="`k` of labels_at must be from 1 to 2, got 3"):
+    with pytest.raises(ValueError, match="`k` of labels_at must be an integer from 1 to 2"):
         on_vectors.labels_at(3)
 
 

@@ -148,8 +148,8 @@ def test_the_paper_is_not_calibrated():
     [
         ({"views.metric": "manhattan"}, "'views.metric' must be auto, euclidean"),
         ({"views.metric": "ridge:0"}, "'views.metric' must be auto, euclidean"),
-        ({"stage2.eta": 0}, "'stage2.eta' must be > 0 or 'auto'"),
-        ({"stage2.eta": "none"}, "'stage2.eta' must be > 0 or 'auto'"),
+        ({"stage2.eta": 0}, "'stage2.eta' must be from 0.002 to 10, or 'auto'"),
+        ({"stage2.eta": "none"}, "'stage2.eta' must be from 0.002 to 10, or 'auto'"),
         ({"stage2.sharpness": 1.5}, "'stage2.sharpness' must be one to four numbers"),
         ({"stage2.sharpness": []}, "'stage2.sharpness' must be one to four numbers"),
         ({"stage2.sharpness": [0.1] * 5}, "'stage2.sharpness' must be one to four numbers"),

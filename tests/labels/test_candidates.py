@@ -13,6 +13,7 @@ from tests.generators.subspaces import union_of_subspaces
 from unbend.exceptions import UnbendWarning
 from unbend.functional import coding_rate
 from unbend.labels import Codes, LabelModel, choose_labelling
+from unbend.labels.candidates import _Candidate, _rank
 from unbend.labels.embedding import Settings, embed_codes
 from unbend.labels.judge import Judge
 from unbend.labels.subspaces import rate_reduction_of
@@ -248,3 +249,18 @@ def test_a_graph_with_too_many_components_gives_no_candidate():
     neighbors = torch.arange(400).reshape(-1, 2).flip(1).reshape(-1, 1)  # 200 pairs
     rows = choose_labelling(codes, 4, neighbors=neighbors).model.candidates
     assert not any("neighbours" in row["labelling"] for row in rows)
+
+
+def test_a_cluster_of_one_sample_is_better_than_an_empty_one():
+    """With two samples per cluster all labellings have splinters, but some have all clusters."""
+    ones, none = (
+        _Candidate("", 0, None, None, score, smallest, False)  # type: ignore[arg-type]
+        for score, smallest in ((0.4, 1), (0.5, 0))
+    )
+    assert max([none, ones], key=_rank(100, 50)) is ones
+
+
+def test_equal_rows_are_told_once(recwarn):
+    C = torch.eye(4)[torch.zeros(60, dtype=torch.long)]
+    choose_labelling([Codes("stage 1", C, C, 0.1)], 3)
+    assert not [w for w in recwarn if "distinct clusters" in str(w.message)]

@@ -258,3 +258,22 @@ def test_a_close_second_is_named_with_its_score():
     choice = NeighborChoice("cosine", {"cosine": 0.80, "ridge:0.01": 0.805})
     assert "no graph separates the groups clearly better" in choice.reason()
     assert "ridge:0.01 0.805" in choice.reason()
+
+
+def test_one_of_two_columns_is_in_a_unit_of_its_own_only_where_it_has_almost_all():
+    """Age in decades beside income: long groups have less than that."""
+    y = np.repeat(np.arange(3), 100)
+    age = torch.from_numpy(y).double()[:, None] + 0.1 * random(300, 1)
+    assert choose_metric(torch.cat([age, 1e4 * random(300, 1)], dim=1), 3).metric == "standardized"
+    long = torch.cat([random(300, 1) + 8 * age, 0.3 * random(300, 1)], dim=1)
+    assert "euclidean" in choose_metric(long, 3).scores
+
+
+def test_a_given_number_of_parts_counts_only_where_near_neighbours_show_it():
+    X = torch.from_numpy(faces_under_light()[0])
+    assert choose_metric(X, 30, parts=10) == choose_metric(X, 30, parts=0)
+    assert choose_metric(torch.from_numpy(lookalikes()[0]), 5, parts=20).parts == 20
+    assert NeighborChoice("cosine", {}).reason() == "neighbours by cosine, as asked"
+    near = NeighborChoice("cosine", {}, parts=3).reason()
+    assert near.startswith("near neighbours alone")
+    assert near.endswith("by cosine, as asked")

@@ -87,7 +87,10 @@ def test_predict_says_what_was_read_and_skipped():
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({}, "encoder lite2 (the usual one for photographs), preset vectors (made for embeddings)"),
+        (
+            {},
+            "encoder lite2+mirror (the usual one for photographs), preset vectors",
+        ),
         ({"encoder": "none"}, "preset images (made for small images), no encoder (as asked)"),
     ],
 )

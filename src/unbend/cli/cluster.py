@@ -25,7 +25,8 @@ __all__ = ["command"]
 )
 @click.option(
     "--max-clusters", type=click.IntRange(min=3),
-    help="Most clusters that -k auto considers; by default 60, or a tenth of the samples.",
+    help="Most clusters that -k auto considers; by default 60, or a tenth of the samples, but at "
+    "least 3 and twice --min-clusters.",
 )  # fmt: skip
 @click.option(
     "--noise", is_flag=True, help="Give outliers the label -1 instead of their nearest cluster."

@@ -117,6 +117,8 @@ def _flatten(tree: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
 def _check_known(name: str, known: Iterable[str], what: str) -> None:
     known = list(known)
     if name not in known:
-        near = difflib.get_close_matches(name, known, 1, 0.5)
+        last = name.rpartition(".")[2]
+        near = [other for other in known if other.rpartition(".")[2] == last]  # in another part
+        near = near or difflib.get_close_matches(name, known, 1, 0.5)
         remedy = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(sorted(known))}"
         raise click.UsageError(f"unknown {what} {name!r}; {remedy}")

@@ -122,7 +122,8 @@ class MLC(FittedModel):
     Attributes
     ----------
     labels_ : ndarray of shape (n,)
-        Cluster of each sample, numbered by falling size.
+        Cluster of each sample, numbered by falling size; with ``outliers="label"`` -1 for outliers,
+        which counted for the numbers.
     n_clusters_ : int
         Number of clusters.
     history_ : list of dict
@@ -371,6 +372,12 @@ class MLC(FittedModel):
                 raise ValueError(
                     f"n_clusters={self.n_clusters} of MLC must be at most n_samples={n}"
                 )
+            for name in ("min_clusters", "max_clusters"):
+                if getattr(self, name) is not None:
+                    raise ValueError(
+                        f"`{name}` of MLC is for n_clusters='auto', got n_clusters="
+                        f"{self.n_clusters}; leave one of them out"
+                    )
             return
         if n < 5:
             raise ValueError(

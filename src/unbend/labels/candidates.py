@@ -234,10 +234,10 @@ def _merged(state: Codes, k: int, embedding: Embedding, common: _Common) -> Iter
     yield common.candidate(_MERGED, state, 0, k, cut, lead=_LEAD)
 
 
-def _rank(n: int, k: int) -> Callable[[_Candidate], tuple[bool, bool, float]]:
-    """The order of labellings of n samples: without a splinter, separate parts, score."""
+def _rank(n: int, k: int) -> Callable[[_Candidate], tuple[bool, bool, bool, float]]:
+    """The order of labellings of n samples: no splinter, none empty, separate parts, score."""
     least = _least(n, k)
-    return lambda c: (c.smallest >= least, c.separate, c.score)
+    return lambda c: (c.smallest >= least, c.smallest > 0, c.separate, c.score)
 
 
 def _least(n: int, k: int) -> int:
@@ -262,12 +262,15 @@ def _kmeans(C: Tensor, judge: Judge, embedding: Embedding, k: int, seed: int) ->
     optima that put two groups together differ little in inertia.
     """
     from sklearn.cluster import KMeans
+    from sklearn.exceptions import ConvergenceWarning
 
     rows = C[judge.rows.to(C.device)].cpu().float().numpy()
-    starts = [
-        KMeans(k, n_init=1, random_state=(seed + i) % 2**32).fit(rows)
-        for i in range(_STARTS if k <= _MANY else 2)
-    ]
+    with warnings.catch_warnings():  # fewer different rows than k: the empty clusters will be told
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        starts = [
+            KMeans(k, n_init=1, random_state=(seed + i) % 2**32).fit(rows)
+            for i in range(_STARTS if k <= _MANY else 2)
+        ]
     scores = [judge.score(torch.from_numpy(s.labels_).long(), k) for s in starts]
     best = starts[int(np.argmax(scores))]
     nodes = np.ascontiguousarray(embedding.nodes.cpu().float().numpy())

@@ -181,11 +181,12 @@ def _with_channels(X: NDArray[Any]) -> NDArray[Any]:
         raise ValueError(f"images must be (n, h, w) or (n, c, h, w), got shape {X.shape}")
     channels, last = X.shape[1], X.shape[3]
     if channels not in (1, 3):
-        remedy = (
-            "move the channels first with X.transpose(0, 3, 1, 2)"
-            if last in (1, 3, 4)
-            else "convert to gray or RGB"
-        )
+        if last == 3:
+            remedy = "move the channels first with X.transpose(0, 3, 1, 2)"
+        elif last < min(4, channels) or last == 4:
+            remedy = f"if the last axis, {last}, is that of the channels, convert to gray or RGB"
+        else:
+            remedy = "convert to gray or RGB"
         raise ValueError(f"images must have 1 or 3 channels, got {channels}; {remedy}")
     if min(X.shape[2:]) < 4:
         raise ValueError(f"images must be at least 4 pixels wide and high, got {X.shape[2:]}")

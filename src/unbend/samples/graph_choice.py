@@ -47,7 +47,9 @@ _TIE = 1e-4  # scores that differ less are equal: the eigenvalues have a toleran
 # Varying columns below which directions are not compared, neither angles nor ridge neighbours: they
 # ignore length, and graphs in few dimensions are easy to cut even without groups.
 _ENOUGH_FOR_DIRECTIONS = 8
-_DOMINATES = 0.9  # of the variance: a column in a unit of its own
+# Of the variance: a column in a unit of its own. One of two columns often has much of it, because
+# groups are long.
+_DOMINATES, _DOMINATES_ONE = 0.9, 0.999
 _UNKNOWN_K = (2, 3, 5, 8, 12, 20, 30, 50)  # k to average over when it is not known
 # Ridge neighbours lead at the true number of subspaces, but not in the mean over k. A lead at two
 # or three parts, or where hardly a link is cut, comes by chance.
@@ -78,7 +80,8 @@ class NeighborChoice:
         """One sentence that explains the choice to the user."""
         others = sorted(((s, m) for m, s in self.scores.items() if m != self.metric), reverse=True)
         if not self.scores:
-            return f"neighbours by {self.metric}, as asked"
+            near = "near neighbours alone, far ones would tie groups together; "
+            return f"{near * bool(self.parts)}neighbours by {self.metric}, as asked"
         if not others:
             return f"neighbours by {self.metric}: one column has almost all the variance"
         own, (next_score, next_metric) = self.scores[self.metric], others[0]
@@ -135,9 +138,9 @@ def choose_metric(
     not on thin manifolds, where the near neighbours of the best other metric show the groups (see
     :func:`near_parts`; ``parts`` may give their number, 0 for none).
     For unknown k the score is averaged over several k, and ridge neighbours have to lead at one of
-    them. Columns are standardised where one of them has almost all the variance. With fewer than
-    eight columns neither angles nor ridge neighbours are compared, and ridge neighbours are not
-    where most columns take two values.
+    them. Columns are standardised where one of them has 90 % of the variance, of two columns
+    99.9 %. With fewer than eight columns neither angles nor ridge neighbours are compared, and
+    ridge neighbours are not where most columns take two values.
 
     Examples
     --------
@@ -165,27 +168,32 @@ def choose_metric(
         several = [s for c, s in zip(wanted, at, strict=True) if c >= _FEWEST_UNKNOWN]
         leads = [_ridge_lead(s, _OPEN) for s in several]
     plain = _first_of_best(_apart(scores)[1] or scores)
-    shown = near_parts(X, plain, n_clusters, seed=seed) if parts == "auto" else int(parts)
+    shown = near_parts(X, plain, n_clusters, parts, seed=seed)
     if shown:
         return NeighborChoice(plain, scores, parts=shown)
     lead = min(leads, default=_Lead(1.0, ""))
     return NeighborChoice(_choose(scores, lead), scores, lead.leaves)
 
 
-def near_parts(X: Tensor, metric: str, n_clusters: int | str, *, seed: int = 0) -> int:
+def near_parts(
+    X: Tensor, metric: str, n_clusters: int | str, parts: int | str = "auto", *, seed: int = 0
+) -> int:
     """The number of clusters if near neighbours alone show them, see :func:`within_reach`; else 0.
 
-    For unknown k, the number of parts that last takes its place. A sample of a thin manifold has
+    ``parts`` may give another number than that of the clusters, or 0 to keep all neighbours. For
+    unknown k, the number of parts that last takes its place. A sample of a thin manifold has
     gaps, so all rows are looked at where a sample of them spreads as thin manifolds do.
     """
-    k = 0 if n_clusters == "auto" else int(n_clusters)
+    if parts == 0:
+        return 0
+    k = int(parts) if parts != "auto" else 0 if n_clusters == "auto" else int(n_clusters)
     rows = _pilot(X, k, seed)
     graph = nearest_neighbors(rows, GRAPH_NEIGHBORS, metric=metric)
     if len(rows) < len(X) <= _ALL_ROWS and median_reach(rows, graph, metric) > _SPREAD:
         rows = X.detach().flatten(1).cpu()
         graph = nearest_neighbors(rows, GRAPH_NEIGHBORS, metric=metric)
-    parts = k or lasting_parts(rows, graph, metric)
-    return 0 if within_reach(rows, graph, metric, parts) is graph else parts
+    shown = k or lasting_parts(rows, graph, metric)
+    return 0 if within_reach(rows, graph, metric, shown) is graph else shown
 
 
 def _pilot(X: Tensor, k: int, seed: int) -> Tensor:
@@ -262,4 +270,5 @@ def _one_column_dominates(X: Tensor) -> bool:
     cheaply anywhere, so its score is high whether or not there are groups.
     """
     variances = X.double().var(0, correction=0)
-    return X.shape[1] > 2 and bool(variances.max() > _DOMINATES * variances.sum())
+    most = _DOMINATES if X.shape[1] > 2 else _DOMINATES_ONE
+    return X.shape[1] > 1 and bool(variances.max() > most * variances.sum())

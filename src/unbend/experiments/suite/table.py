@@ -15,6 +15,7 @@ from unbend.experiments.benchmark.datasets import Dataset
 from unbend.experiments.suite.ranking import Ranking, rank_methods
 from unbend.metrics import Scores, chance_scores
 from unbend.metrics.tables import SCORE_COLUMNS, Table, mean_sd, score_cells
+from unbend.notebook import count
 
 __all__ = ["Results", "make_details", "make_summary", "rankings"]
 
@@ -101,7 +102,7 @@ def make_summary(results: Results) -> Table:
         for what in SCORE_COLUMNS
     ]
     rows.append(["chance, true sizes", "", "", "", "", *chance, "", ""])
-    return Table(_caption(results, "all problems"), SUMMARY, rows, _notes(results, ranked))
+    return Table(_caption(results, "summary"), SUMMARY, rows, _notes(results, ranked))
 
 
 def make_details(results: Results) -> Table:
@@ -128,7 +129,8 @@ def make_details(results: Results) -> Table:
 
 def _caption(results: Results, what: str) -> str:
     seeds = f"{results.n_seeds} seed" + "s" * (results.n_seeds > 1)
-    return f"suite, {results.which} list, {what}: {len(results.problems)} problems, {seeds}"
+    some = count(len(results.problems), "problem")
+    return f"suite, {results.which} list, {what}: {some}, {seeds}"
 
 
 def _about(samples: Dataset) -> list[str]:
