@@ -329,6 +329,12 @@ def resolve(
         # Only the first end of stage 2 is labelled then, so there is no use for others.
         config = config.override({"stage2.sharpness": config.stage2.sharpness[:1]})
     check_config(config)
+    neighbors = config.views.n_neighbors
+    if "views.n_neighbors" in {**given, **settings} and neighbors >= max(n, 2):
+        raise ValueError(
+            f"`n_neighbors`={neighbors} must be below the number of samples, {n}; leave it out, or "
+            "take a smaller one"
+        )
     return config
 
 

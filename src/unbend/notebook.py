@@ -103,4 +103,6 @@ def choices(config: Any, neighbors: Any, labelling: Sequence[Mapping[str, Any]])
         if best["separate"]:
             why = "whose clusters are separate parts of the neighbour graph"
         parts.append(f"labels by {best['labelling']}, {why}")
+    elif config.labels.join != "auto":
+        parts.append(f"labels by line 10 of Algorithm 1, labels.join={config.labels.join}")
     return "; ".join(parts)

@@ -89,6 +89,7 @@ WRONG_SAMPLES = [
         X[None, None, None],
         "X must have 2 dimensions .* or 3 or 4 .* got shape \\(1, 1, 1, 30, 4\\)",
     ),
+    (np.arange(600.0), r"got 1D array instead: X has shape \(600,\). Reshape your data"),
     (IMAGES[:1], "Found array with 1 sample"),
     (IMAGES[:, :3, :3], "images must be at least 4 pixels wide and high, got \\(3, 3\\)"),
     (

@@ -196,3 +196,17 @@ def test_standardised_vectors_are_projected_as_the_network_sees_them():
     model = MLC(4, random_state=0, settings=settings).fit(wide)
     assert model.config_.network.project > 0
     assert adjusted_rand_score(Y, model.labels_) == 1.0
+
+
+def test_as_many_neighbours_as_samples_are_refused():
+    with pytest.raises(
+        ValueError, match="`n_neighbors`=60 must be below the number of samples"
+    ):
+        MLC(2, n_neighbors=60).fit(np.random.default_rng(0).random((60, 5)))
+
+
+def test_what_labels_were_made_by_is_said_if_it_was_asked_for(capsys):
+    X = np.random.default_rng(0).random((60, 5))
+    settings = {"labels.join": "none"}
+    MLC(2, random_state=0, pretrain_epochs=2, epochs=1, settings=settings).fit(X).summary()
+    assert "labels by line 10 of Algorithm 1, labels.join=none" in capsys.readouterr().out

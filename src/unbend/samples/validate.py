@@ -32,6 +32,11 @@ def check_samples(estimator: Any, X: Any, fitted: Scaling | None = None) -> NDAr
             f"X must have 2 dimensions (vectors), or 3 or 4 (images), got shape {np.shape(X)}; "
             "reshape your data"
         )
+    if ndim == 1 and not isinstance(X, (list, tuple)):  # scikit-learn would print all of it
+        raise ValueError(
+            f"Expected 2D array, got 1D array instead: X has shape {np.shape(X)}. Reshape your "
+            "data with X.reshape(-1, 1) if it is one column, X.reshape(1, -1) if it is one sample"
+        )
     on_images = ndim in (3, 4)
     if fitted is not None and fitted.is_image != on_images:
         what = f"images of shape {fitted.shape}"
