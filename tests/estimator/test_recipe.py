@@ -199,9 +199,7 @@ def test_standardised_vectors_are_projected_as_the_network_sees_them():
 
 
 def test_as_many_neighbours_as_samples_are_refused():
-    with pytest.raises(
-        ValueError, match="`n_neighbors`=60 must be below the number of samples"
-    ):
+    with pytest.raises(ValueError, match="`n_neighbors`=60 must be below the number of samples"):
         MLC(2, n_neighbors=60).fit(np.random.default_rng(0).random((60, 5)))
 
 

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import torch
 from scipy.sparse.csgraph import connected_components
+from sklearn.datasets import make_moons
 
 from unbend.samples import lasting_parts, nearest_neighbors, reach, within_reach
 from unbend.samples.graph import links
@@ -167,6 +168,16 @@ def test_parts_that_last_are_counted():
         "touching": 0,
         "a large and a small": 0,
     }
+
+
+def test_equal_parts_that_all_ten_neighbours_leave_last():
+    """Two half-circles with gaps of their own: only the graph of all neighbours has two parts."""
+    X = torch.from_numpy(make_moons(500, noise=0.05, random_state=30)[0])
+    neighbors = nearest_neighbors(X, 10)
+    near = within_reach(X, neighbors, "euclidean", 3)
+    assert connected_components(links(neighbors))[0] == 2
+    assert connected_components(links(near))[0] == 3  # a few samples at a gap
+    assert lasting_parts(X, neighbors, "euclidean") == 2
 
 
 def test_no_parts_without_neighbours():

@@ -88,9 +88,10 @@ def lasting_parts(X: Tensor, neighbors: Tensor, metric: str) -> int:
     """The number of parts that the samples fall into, whatever counts as near; 0 if none lasts.
 
     A neighbour is near if it is at most 1.05 to 2.5 times as far as the second one, or in any case:
-    twelve graphs, of which the last counts twice. A number of parts that is the same in four graphs
-    one after the other lasts, if the parts, counted as in :func:`within_reach`, count for 0.95 of
-    it. The number that lasts longest is returned, of several the largest.
+    twelve graphs, of which the last counts four times, because more neighbours would mostly say the
+    same. A number of parts that is the same in four graphs one after the other lasts, if the parts,
+    counted as in :func:`within_reach`, count for 0.95 of it. The number that lasts longest is
+    returned, of several the largest.
 
     Parameters are those of :func:`within_reach`.
 
@@ -109,7 +110,7 @@ def lasting_parts(X: Tensor, neighbors: Tensor, metric: str) -> int:
         part = _parts(graphs.within(reach))
         number = int(part.max()) + 1
         numbers.append(number if number > 1 and _count(part) >= _EQUAL * number else 0)
-    numbers.append(numbers[-1])  # more neighbours would say the same
+    numbers += [numbers[-1]] * (_LASTING - 1)  # parts that no neighbour of ten joins last anyway
     runs = [(len(list(run)), number) for number, run in groupby(numbers) if number]
     length, number = max(runs, default=(0, 0))
     return number if length >= _LASTING else 0
