@@ -109,3 +109,22 @@ def test_temperature_brings_confidence_to_agreement() -> None:
 def test_number_of_voters_follows_the_size_of_clusters() -> None:
     assert n_voters(1000, 10) == 12
     assert n_voters(30, 10) == 5
+
+
+@pytest.mark.parametrize("metric", METRICS[:3])
+def test_outliers_among_the_references_do_not_set_the_threshold(metric: str) -> None:
+    """Clean references keep their quantile; three per cent of noise would be above it."""
+    clean = survey(draw(1000, 1), metric)
+    assert clean.threshold == clean.quantiles[0.99]
+    noise = 3 * torch.randn(30, 20, generator=torch.Generator().manual_seed(0))
+    found = survey(torch.cat([draw(970, 1), noise]), metric)
+    assert found.threshold < found.quantiles[0.99]
+    assert (found.score(draw(300, 2)) > found.threshold).mean() < 0.03
+    assert (found.score(noise) > found.threshold).mean() > 0.7
+
+
+def test_a_threshold_exists_where_nearly_all_are_copies() -> None:
+    X = torch.zeros(50, 4)
+    X[:6] = 1e12 * torch.eye(4).repeat(2, 1)[:6]
+    assert 0.5 <= survey(X, "euclidean").threshold <= 1
+    assert survey(torch.zeros(50, 4), "euclidean").threshold == pytest.approx(0.5)

@@ -121,9 +121,10 @@ class Surroundings:
         Where the fit has many outliers itself, that quantile is one of them. So ln r is at most 3.5
         times its quantile .9, which they hardly move.
         """
-        usual = math.log(max(self.quantiles[0.9], 0.5) / (1 - self.quantiles[0.9]))
-        most = max(_FARTHEST_USUAL * usual, _LEAST_FAR)
-        return min(self.quantiles[0.99], 1 / (1 + math.exp(-most)))
+        usual, rare = self.quantiles[0.9], self.quantiles[0.99]
+        ln_r = math.log(usual / (1 - usual)) if 0.5 < usual < 1 else 0.0
+        most = max(_FARTHEST_USUAL * ln_r, _LEAST_FAR)
+        return rare if usual >= 1 else min(rare, 1 / (1 + math.exp(-most)))
 
     def place(self, samples: Tensor) -> Tensor:
         """Rows to compare."""
