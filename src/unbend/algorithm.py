@@ -347,7 +347,15 @@ def linearize(
         Z = torch.stack([gather(out.Z.float()) for out in outputs])
         C = torch.stack([gather(out.C.float()) for out in outputs])
         eta = config.eta if etas is None else etas.values[nth]
-        return objective(Z, C, replace(config, eta=eta), tools.generator)
+        terms = objective(Z, C, replace(config, eta=eta), tools.generator)
+        loss = getattr(terms, "loss", None)
+        graph = torch.is_grad_enabled()
+        if not isinstance(loss, Tensor) or loss.ndim or graph > loss.requires_grad:
+            raise TypeError(
+                "`objective` must return unbend.training.Terms, whose `loss` is one number that "
+                f"depends on Z or C, got {type(terms).__name__}"
+            )
+        return terms
 
     made = (make_optimizers or sgd_per_head)(run.network, config)
     optimizers: list[Any] = [tools.fabric.setup_optimizers(o) for o in made]

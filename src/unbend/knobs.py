@@ -22,6 +22,7 @@ from unbend.rules import (
     knob,
     one_of,
     optional,
+    span,
     whole,
 )
 
@@ -39,18 +40,28 @@ __all__ = [
 ]
 
 
+JITTER = Rule(
+    lambda v: len(v) == 4 and all(map(NOT_NEGATIVE.holds, v)) and max(v[:3]) <= 1 and v[3] <= 0.5,
+    "four numbers [b, c, s, h] from 0 to 1, the last up to 0.5",
+)
+
+
 @dataclass(frozen=True)
 class Augmentation:
     """Strength of each random change of an image; the defaults are the paper's Augmentation 1."""
 
-    crop_scale: tuple[float, float] = (0.04, 1.0)  # share of the area kept by the resized crop
-    crop_ratio: tuple[float, float] = (3 / 4, 4 / 3)  # torchvision's default, unstated in the paper
+    # Of the resized crop: the share of the area, above 1 with a margin, and width by height, which
+    # is torchvision's default, unstated in the paper.
+    crop_scale: tuple[float, float] = knob((0.04, 1.0), span(0, 4))
+    crop_ratio: tuple[float, float] = knob((3 / 4, 4 / 3), span(0, 1e9))
     flip: float = knob(0.5, SHARE)  # probability of a horizontal flip
     grayscale: float = knob(0.2, SHARE)  # probability; needs three channels
-    jitter: tuple[float, float, float, float] = (0.4, 0.4, 0.4, 0.1)  # brightness, contrast, ...
+    # Of brightness, contrast, saturation and hue.
+    jitter: tuple[float, float, float, float] = knob((0.4, 0.4, 0.4, 0.1), JITTER)
     jitter_probability: float = knob(0.8, SHARE)
     blur: float = knob(0.1, SHARE)  # probability
-    blur_sigma: tuple[float, float] = (0.1, 2.0)  # VICReg's range, in pixels at 32 x 32
+    # VICReg's range, in pixels at 32 x 32.
+    blur_sigma: tuple[float, float] = knob((0.1, 2.0), span(0, 1e9))
     rotation: float = knob(0.0, NOT_NEGATIVE)  # largest angle in degrees
     shear: float = knob(0.0, NOT_NEGATIVE)  # largest horizontal shear
     shift: float = knob(0.0, NOT_NEGATIVE)  # largest translation as a share of half the image

@@ -34,6 +34,7 @@ __all__ = [
     "knob",
     "one_of",
     "optional",
+    "span",
     "whole",
 ]
 
@@ -73,6 +74,14 @@ def above(low: float, remedy: str = "leave it out") -> Rule:
 def at_least(low: float, remedy: str = "leave it out") -> Rule:
     """A finite number >= ``low``."""
     return Rule(lambda v: _is_real(v) and v >= low, f">= {low:g}", remedy)
+
+
+def span(low: float, most: float) -> Rule:
+    """Two finite numbers in order, the first > ``low`` and the second at most ``most``."""
+    return Rule(
+        lambda v: len(v) == 2 and all(map(_is_real, v)) and low < v[0] <= v[1] <= most,
+        f"two numbers [a, b] with {low:g} < a <= b" + (f" <= {most:g}" if most < 1e9 else ""),
+    )
 
 
 def between(low: float, high: float, remedy: str = "leave it out") -> Rule:

@@ -206,3 +206,20 @@ def test_a_fitted_model_survives_pickle():
     """The config of the pretraining methods is put together when it is imported."""
     model = fit()
     assert pickle.loads(pickle.dumps(model)).config_ == model.config_
+
+
+@pytest.mark.parametrize(
+    ("hooks", "words"),
+    [
+        ({"objective": lambda Z, C, c, g: Z.sum()}, "`objective` must return .*Terms.*got Tensor"),
+        ({"objective": lambda Z, C, c, g: (Z.sum(), 1, 1, Z)}, "Terms.*got tuple"),
+        (
+            {"objective": lambda Z, C, c, g: Terms(torch.tensor(1.0), 1.0, 1.0, Z)},
+            "one number that depends on Z or C",
+        ),
+        ({"callbacks": [lambda tick: "done"]}, "a callback must return None or a dict.*got str"),
+    ],
+)
+def test_hooks_that_return_something_else_are_told_what_to_return(hooks, words):
+    with pytest.raises(TypeError, match=words):
+        fit(**hooks)

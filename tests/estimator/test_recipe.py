@@ -149,6 +149,12 @@ def test_the_paper_is_not_calibrated():
         ({"views.metric": "manhattan"}, "'views.metric' must be auto, euclidean"),
         ({"views.metric": "ridge:0"}, "'views.metric' must be auto, euclidean"),
         ({"stage2.eta": 0}, "'stage2.eta' must be from 0.002 to 10, or 'auto'"),
+        (
+            {"views.augmentation.crop_ratio": (0, 0)},
+            r"must be two numbers \[a, b\] with 0 < a <= b",
+        ),
+        ({"views.augmentation.crop_scale": ("a", "b")}, "with 0 < a <= b <= 4"),
+        ({"views.augmentation.jitter": (-3, 5, 0.1, 0.1)}, r"four numbers \[b, c, s, h\]"),
         ({"stage2.eta": "none"}, "'stage2.eta' must be from 0.002 to 10, or 'auto'"),
         ({"stage2.sharpness": 1.5}, "'stage2.sharpness' must be one to four numbers"),
         ({"stage2.sharpness": []}, "'stage2.sharpness' must be one to four numbers"),

@@ -144,6 +144,31 @@ def test_changed_samples_are_other_cells(blobs, tmp_path, monkeypatch):
     assert len(calls) == 2
 
 
+def test_other_true_labels_are_other_cells(blobs, tmp_path, monkeypatch):
+    """Scores are kept, so those of wrong labels must not come back for corrected ones."""
+    spec, _, y = blobs
+    calls, tables = [], []
+    monkeypatch.setattr(benchmark_cells, "_run", _fake(_score, calls))
+    for labels in (y, np.roll(y, 1), y):
+        np.save(spec.split("@")[1], labels)
+        tables.append(run(["kmeans"], [spec], seeds=1, out=tmp_path / "out", verbose=False).rows)
+    assert len(calls) == 2
+    assert tables[0] == tables[2] != tables[1]
+
+
+def test_noise_is_no_cluster_of_the_chance_row(blobs, tmp_path, monkeypatch):
+    spec, _, y = blobs
+
+    def score(cell, samples):
+        pred = np.where(np.arange(len(y)) < 10, -1, y)
+        sizes = tuple(np.unique(pred, return_counts=True)[1].tolist())
+        return CellResult(clustering_scores(y, pred), 1.0, 10**8, sizes)
+
+    monkeypatch.setattr(benchmark_cells, "_run", _fake(score, []))
+    rows = run(["kmeans"], [spec], seeds=1, out=tmp_path / "out", verbose=False).rows
+    assert [row[2] for row in rows] == ["3", "3"]
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [

@@ -47,7 +47,14 @@ def test_sample_is_not_its_own_neighbour():
     [
         (np.ones(4), [0] * 4, {}, r"`Z` must be \(n, d\)"),
         (np.ones((4, 2)), [0] * 3, {}, "`y` must have one label per row"),
-        (np.ones((4, 2)), [0] * 4, {"k": 4}, "`k` of knn_accuracy must be from 1 to n - 1 = 3"),
+        (
+            np.ones((4, 2)),
+            [0] * 4,
+            {"k": 4},
+            "`k` of knn_accuracy must be an integer from 1 to n - 1",
+        ),
+        (np.ones((4, 2)), [0] * 4, {"k": 2.5}, "must be an integer from 1 to n - 1 = 3, got 2.5"),
+        (np.full((4, 2), np.nan), [0] * 4, {"k": 1}, "`Z` of knn_accuracy must be finite"),
         (np.ones((4, 2)), [0] * 4, {"k": 1, "metric": "l1"}, "`metric` of knn_accuracy must be"),
     ],
 )

@@ -27,3 +27,20 @@ def test_overconfidence_is_measured_and_noise_is_left_out() -> None:
     assert found["purity"] == 0.75
     assert found["ece"] == pytest.approx(0.25)
     assert found["bins"] == [{"confidence": 1.0, "purity": 0.75, "n": 4}]
+
+
+@pytest.mark.parametrize(
+    ("labels", "confidence", "words"),
+    [
+        ([0, 0, 1], [1.0, 1.0], "must be equally long, got 3, 3 and 2"),
+        ([0, 0, 1], [1.0, 7.0, 1.0], "must be probabilities from 0 to 1"),
+        ([0, 0, 1], [1.0, np.nan, 1.0], "must be probabilities from 0 to 1"),
+    ],
+)
+def test_what_cannot_be_calibrated_is_refused(labels, confidence, words) -> None:
+    with pytest.raises(ValueError, match=words):
+        reliability([0, 0, 1], labels, confidence)
+
+
+def test_clusters_may_have_names() -> None:
+    assert reliability([0, 0, 1], ["a", "a", "b"], [1.0, 1.0, 1.0])["purity"] == 1

@@ -144,3 +144,8 @@ def test_noise_is_no_cluster():
     y, labels = [0, 0, 1, 1, 1], [0, 0, 1, 1, -1]
     assert clustering_scores(y, labels).n_clusters == chance_scores(y, labels).n_clusters == 2
     assert clustering_scores(["a", "b"], ["x", "y"]).n_clusters == 2
+
+
+def test_no_draws_are_no_chance():
+    with pytest.raises(ValueError, match="`n_draws` of chance_scores must be an integer >= 1"):
+        chance_scores([0, 1], [0, 1], n_draws=0)

@@ -22,6 +22,8 @@ from unbend.rules import (
 
 __all__ = ["check_count", "check_rules"]
 
+_SEED = whole(0, most=2**32 - 1)  # NumPy takes no larger one
+
 _RULES: dict[str, Rule] = {
     "n_clusters": whole(1, "try 10"),
     "n_init": whole(1, "try 10"),
@@ -71,8 +73,8 @@ _RULES: dict[str, Rule] = {
     "zero_diagonal": FLAG,
     "joint": FLAG,
     "random_state": Rule(
-        lambda v: v is None or isinstance(v, np.random.RandomState) or whole(0).holds(v),
-        "an integer >= 0, a RandomState or None",
+        lambda v: v is None or isinstance(v, np.random.RandomState) or _SEED.holds(v),
+        "an integer from 0 to 2**32 - 1, a RandomState or None",
         "try 0",
     ),
 }

@@ -31,7 +31,11 @@ __all__ = ["command"]
     help="Number of clusters; by default the number of classes.",
 )
 @click.option("--encoder", metavar="NAME|PATH", help="Embed images with this encoder first.")
-@click.option("--timeout", type=float, help="Seconds after which a cell counts as failed.")
+@click.option(
+    "--timeout",
+    type=click.FloatRange(min=0, min_open=True),
+    help="Seconds after which a cell counts as failed.",
+)
 @options.out_option("Directory for the table and its cells.", "runs/benchmark")
 @click.option("-q", "--quiet", is_flag=True, help="Show no progress.")
 def command(methods: str | None, data: str | None, out: Path, quiet: bool, **given: Any) -> None:
@@ -46,9 +50,11 @@ def command(methods: str | None, data: str | None, out: Path, quiet: bool, **giv
 
     In Python: unbend.workflows.benchmark(...).
     """
+    from unbend.experiments.benchmark.run import split_methods
     from unbend.workflows.benchmark import benchmark
 
-    table = benchmark(_words(methods), _words(data), out=out, verbose=not quiet, **given)
+    chosen = None if methods is None else split_methods(methods)
+    table = benchmark(chosen, _words(data), out=out, verbose=not quiet, **given)
     table.print()
     click.echo(f"written to {out}/")
 

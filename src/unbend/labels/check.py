@@ -68,7 +68,7 @@ def check_choices(
     else:
         _check_count("n_clusters", n_clusters, 1, n, 'or "auto"')
         if n_clusters == 1:  # scikit-learn's estimator checks require it
-            message = '`n_clusters` = 1 puts all samples together; use 2 or more, or "auto"'
+            message = "`n_clusters` = 1 puts all samples together; use 2 or more"
             warnings.warn(message, UnbendWarning, stacklevel=4)
     if n_landmarks is not None:
         if method in ("dense", "blocks"):

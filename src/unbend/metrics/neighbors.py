@@ -43,9 +43,11 @@ def knn_accuracy(Z: ArrayLike, y: ArrayLike, k: int = 20, *, metric: str = "cosi
         )
     if metric not in ("cosine", "euclidean"):
         raise ValueError(f"`metric` of knn_accuracy must be cosine or euclidean, got {metric!r}")
-    if not 1 <= k < len(features):
+    if not torch.isfinite(features.double()).all():
+        raise ValueError("`Z` of knn_accuracy must be finite; remove rows with NaN or infinity")
+    if isinstance(k, bool) or not isinstance(k, (int, np.integer)) or not 1 <= k < len(features):
         raise ValueError(
-            f"`k` of knn_accuracy must be from 1 to n - 1 = {len(features) - 1}, got {k}"
+            f"`k` of knn_accuracy must be an integer from 1 to n - 1 = {len(features) - 1}, got {k}"
         )
     features = features.flatten(1).double()
     features = normalize(features, dim=1) if metric == "cosine" else features

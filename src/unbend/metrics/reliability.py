@@ -39,7 +39,14 @@ def reliability(y: ArrayLike, labels: ArrayLike, confidence: ArrayLike) -> dict[
     """
     true, found = np.asarray(y), np.asarray(labels)
     sure = np.asarray(confidence, dtype=np.float64)
-    kept = found >= 0
+    if not len(true) == len(found) == len(sure):
+        raise ValueError(
+            "`y`, `labels` and `confidence` of reliability must be equally long, got "
+            f"{len(true)}, {len(found)} and {len(sure)}"
+        )
+    if not ((sure >= 0) & (sure <= 1 + 1e-6)).all():
+        raise ValueError("`confidence` of reliability must be probabilities from 0 to 1")
+    kept = found >= 0 if found.dtype.kind in "iuf" else np.ones(len(found), dtype=bool)
     true, found, sure = true[kept], found[kept], sure[kept]
     right = _is_right(true, found)
     place = np.minimum((sure * _BINS).astype(int), _BINS - 1)

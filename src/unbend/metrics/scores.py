@@ -71,7 +71,7 @@ def clustering_scores(y_true: ArrayLike, y_pred: ArrayLike) -> Scores:
 def _n_clusters(pred: NDArray[Any]) -> int:
     """How many labels there are, without -1, which is noise."""
     found = np.unique(pred)
-    return int((found != -1).sum()) if found.dtype.kind in "iu" else len(found)
+    return int((found != -1).sum()) if found.dtype.kind in "iuf" else len(found)
 
 
 def chance_scores(
@@ -79,6 +79,8 @@ def chance_scores(
 ) -> Scores:
     """Mean scores of clusters with the sizes of ``y_pred`` and random members."""
     true, pred = _labels(y_true, y_pred)
+    if n_draws < 1:
+        raise ValueError(f"`n_draws` of chance_scores must be an integer >= 1, got {n_draws}")
     rng = np.random.default_rng(seed)
     draws = [clustering_scores(true, rng.permutation(pred)) for _ in range(n_draws)]
     mean = {

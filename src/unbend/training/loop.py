@@ -264,7 +264,13 @@ class _Trainer:
             return
         tick = Tick(self.guard.stage, done, self.stage.n_steps, values, self.stage.network)
         for callback in self.tools.callbacks:
-            tick = replace(tick, values={**tick.values, **(callback(tick) or {})})
+            more = callback(tick) or {}
+            if not isinstance(more, Mapping):
+                raise TypeError(
+                    "a callback must return None or a dict of numbers to show, got "
+                    f"{type(more).__name__}"
+                )
+            tick = replace(tick, values={**tick.values, **more})
         if done:
             self.tools.progress(tick)
 

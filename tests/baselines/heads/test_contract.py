@@ -71,6 +71,8 @@ def test_a_saved_model_predicts_the_same(cls, tmp_path):
     assert type(back) is cls
     np.testing.assert_array_equal(back.predict_proba(X), model.predict_proba(X))
     np.testing.assert_array_equal(back.labels_, model.labels_)
+    for name in model._saved:
+        np.testing.assert_array_equal(getattr(back, name), getattr(model, name))
     assert back.get_params()["n_clusters"] == 4
 
 

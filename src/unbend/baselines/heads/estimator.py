@@ -50,6 +50,9 @@ class HeadPeer(ClusterMixin, BaseEstimator):
     random_state: Any = None
     verbose: int = 0
 
+    # Fitted arrays of a method that are saved beside the labels.
+    _saved: ClassVar[tuple[str, ...]] = ()
+
     n_features_in_: int = field(init=False)
     labels_: NDArray[np.int64] = field(init=False)
 
@@ -188,6 +191,7 @@ class HeadPeer(ClusterMixin, BaseEstimator):
             "method": type(self).__name__,
             "params": params,
             "labels": self.labels_.tolist(),
+            "own": {name: getattr(self, name).tolist() for name in self._saved},
             "head_losses": self.head_losses_.tolist(),
             "history": self.history_,
             "n_features_in": self.n_features_in_,
@@ -275,6 +279,8 @@ def load(path: str | Path) -> Any:
         model.labels_ = np.asarray(values["labels"], dtype=np.int64)
         model.head_losses_ = np.asarray(values["head_losses"], dtype=np.float64)
         model.history_, model.n_features_in_ = values["history"], values["n_features_in"]
+        for name in model._saved:
+            setattr(model, name, np.asarray(values["own"][name]))
         if values["feature_names_in"]:
             model.feature_names_in_ = np.asarray(values["feature_names_in"], dtype=object)
     except (KeyError, IndexError, TypeError, ValueError, AttributeError, RuntimeError) as error:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 import torch
@@ -116,6 +117,8 @@ class SCAN(LinearHeads):
 
     self_label_epochs: int | None = None
     threshold: float = 0.99
+
+    _saved: ClassVar[tuple[str, ...]] = ("clustering_labels_",)
 
     def _learn(self, session: Session) -> Tensor:
         views, images = session.views, session.on_images

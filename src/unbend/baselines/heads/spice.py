@@ -6,7 +6,7 @@ import copy
 import warnings
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
@@ -183,6 +183,8 @@ class SPICE(HeadPeer):
     semi_epochs: int = 10
     consensus: bool = False
     backbone: str | Path | None = None
+
+    _saved: ClassVar[tuple[str, ...]] = ("reliable_",)
 
     def _spec(self, n_in: int) -> HeadSpec:
         return HeadSpec(self.n_heads, n_in, self.n_clusters, (self.hidden,))

@@ -37,6 +37,21 @@ class MethodSpec:
     params: dict[str, Any]
 
 
+def split_methods(text: str) -> list[str]:
+    """Methods from a list with commas, which also stand between the parameters of one.
+
+    >>> split_methods("mlc, ensc:gamma=20,l1_ratio=0.8,kmeans")
+    ['mlc', 'ensc:gamma=20,l1_ratio=0.8', 'kmeans']
+    """
+    found: list[str] = []
+    for word in filter(None, map(str.strip, text.split(","))):
+        if found and ":" in found[-1] and "=" in word and ":" not in word:
+            found[-1] += f",{word}"
+        else:
+            found.append(word)
+    return found
+
+
 def parse_method(text: str) -> MethodSpec:
     """Parse a method as a user writes it.
 
@@ -194,7 +209,9 @@ def chance_of(dataset: Dataset, found: dict[str, list[CellResult]]) -> Scores | 
     for outcomes in found.values():
         for outcome in outcomes:
             if outcome.scores is not None:
-                pred = np.repeat(np.arange(len(outcome.sizes)), outcome.sizes)
+                # Noise, -1, comes first and is no cluster.
+                first = outcome.scores.n_clusters - len(outcome.sizes)
+                pred = np.repeat(first + np.arange(len(outcome.sizes)), outcome.sizes)
                 return chance_scores(dataset.y, pred)
     return None
 

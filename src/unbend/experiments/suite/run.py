@@ -13,10 +13,10 @@ from tempfile import TemporaryDirectory
 
 import numpy as np
 
-from unbend.disk import default_cache_dir, hash_array
+from unbend.disk import default_cache_dir, hash_array, hash_values
 from unbend.experiments.benchmark.cells import Cell, CellResult, run_cell
 from unbend.experiments.benchmark.datasets import Dataset
-from unbend.experiments.benchmark.run import MethodSpec, parse_method
+from unbend.experiments.benchmark.run import MethodSpec, parse_method, split_methods
 from unbend.experiments.benchmark.worker import method_names
 from unbend.experiments.problem import seeds_of
 from unbend.experiments.runner import show_progress
@@ -60,7 +60,7 @@ def run(
         Where the tables and the picture go.
     """
     names = problem_names(list, _words(data))
-    wanted = [parse_method(text) for text in _words(methods) or method_names()]
+    wanted = [parse_method(text) for text in split_methods(methods or "") or method_names()]
     each = seeds_of(seeds, 3, 3, "small")
     cells = default_cache_dir() / "experiments" / "suite"
     cells.mkdir(parents=True, exist_ok=True)
@@ -91,7 +91,8 @@ def _open(which: str, name: str, scratch: Path) -> Dataset:
     X, y = load_problem(which, name)
     path = scratch / f"{name}.npy"
     np.save(path, X)
-    return Dataset(name, which, path, hash_array(X), tuple(X.shape), y)
+    fingerprint = hash_values(hash_array(X), hash_array(y))
+    return Dataset(name, which, path, fingerprint, tuple(X.shape), y)
 
 
 class _Ticks:
