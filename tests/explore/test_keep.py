@@ -3,6 +3,7 @@
 import csv
 import json
 import os
+import re
 import subprocess
 import sys
 
@@ -201,6 +202,12 @@ def test_the_report_shows_the_corrected_clusters(run, digits):
     assert "&lt;b&gt;round&lt;/b&gt; ones" in text
     assert "<b>round</b>" not in text
     assert text.count("data-card=") == 10  # nine clusters and noise
+    assert "<title>" in text
+    assert "· 9 clusters</title>" in text
+    legend = re.findall(r'data-legend="(\d+)"[^>]*><i class="chip"></i>(-?\d+)<', text)
+    shown = [0, 1, 2, 3, 4, 5, 6, 7, 9, -1]  # with the gap that merging left
+    assert legend == [(str(place), str(number)) for place, number in enumerate(shown)]
+    assert all(f'"tag":{number}' in text.replace(": ", ":") for number in shown)
 
 
 def test_names_come_from_dates_of_photographs(tmp_path, serve):

@@ -4,13 +4,14 @@ import json
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
 from tests.hub.stand_in import TOKEN, serve
 
 from unbend import MLC
-from unbend.hub import model_card
+from unbend.hub import model_card, repository
 
 SCORES = {"n": 120, "acc": 0.98, "nmi": 0.95, "ami": 0.94, "ari": 0.96}
 CHANCE = {"n": 120, "acc": 0.4, "nmi": 0.01, "ami": 0.0, "ari": 0.0}
@@ -105,6 +106,24 @@ def test_what_goes_wrong_is_one_line(hub, model, tmp_path):
         strict=True,
     ):
         assert words in line
+
+
+def test_no_network_is_one_line(monkeypatch):
+    """The client lets errors of the library below it through."""
+    httpx = pytest.importorskip("httpx")
+
+    class NoNetwork:
+        HfApi = staticmethod(lambda **given: NoNetwork)
+
+        @staticmethod
+        def create_repo(*given, **options):
+            raise httpx.ConnectError("[Errno -2] Name or service not known")
+
+    monkeypatch.setattr(repository, "_client", lambda: NoNetwork)
+    with pytest.raises(OSError, match="Name or service not known; check the network and the token"):
+        repository.upload_model(Path("."), "me/x", private=True, token=None, message="m")
+    with pytest.raises(ValueError, match="cannot upload to 'bad': a name must be OWNER/NAME"):
+        repository.upload_model(Path("."), "bad", private=True, token=None, message="m")
 
 
 def test_a_directory_needs_no_hub(model, tmp_path):

@@ -34,8 +34,8 @@ PLAIN = [
 ]
 FORMULAS = [
     "=1+1",
-    "+1",
-    "-1",
+    "+1+1",
+    "-a1",
     "@x",
     '=HYPERLINK("http://example.org")',
     "\t=1",
@@ -83,6 +83,13 @@ def test_names_like_formulas_become_text(tmp_path):
     write(tmp_path, FORMULAS)
     rows = read(tmp_path / "labels.csv")[1:]
     assert [row[0] for row in rows] == ["'" + name for name in FORMULAS]
+
+
+def test_numbers_are_no_formulas(tmp_path):
+    """Ids such as -60 stay what they are, so that tables can be joined by them."""
+    numbers = ["-60", "+5", "-1.5e-3", "7"]
+    write(tmp_path, numbers)
+    assert [row[0] for row in read(tmp_path / "labels.csv")[1:]] == numbers
 
 
 def test_names_that_are_not_unicode_are_written(tmp_path):

@@ -14,6 +14,7 @@ from sklearn.preprocessing import Normalizer
 from unbend.disk import hub
 from unbend.encoding import embed_texts, open_cache
 from unbend.texts import load_text_encoder, passage, restore_text_encoder, top_words
+from unbend.texts.folders import read_texts
 from unbend.texts.sentences import DEFAULT_ENCODER, SentenceEncoder
 from unbend.texts.tfidf import Tfidf
 
@@ -150,3 +151,17 @@ def test_without_a_network_a_name_fails_at_once(monkeypatch):
     assert hub.is_offline()
     with pytest.raises(OSError, match=r"'hf:no/such' could not be loaded .*local folder"):
         load_text_encoder("hf:no/such", TEXTS)
+
+
+def test_files_of_other_encodings_are_read_and_other_files_are_not(tmp_path):
+    """A mark at the beginning names UTF-16; zero bytes without it are no text."""
+    text = "the moon and the stars"
+    for name, content in {
+        "a.txt": text.encode(),
+        "b.txt": text.encode("utf-8-sig"),
+        "c.txt": text.encode("utf-16"),
+        "d.txt": b"\x00\x01\x02moon",
+    }.items():
+        (tmp_path / name).write_bytes(content)
+    names = [f"{letter}.txt" for letter in "abcd"]
+    assert read_texts(tmp_path, names) == [text, text, text, None]

@@ -159,6 +159,9 @@ def test_embed_writes_what_the_encoder_says(run, photos, tmp_path):
     assert Z.shape == (result.n_samples, result.dim) == (24, 1280)
     names = [row["sample"] for row in rows(tmp_path / "e.csv")]
     assert names[-1] == "red/7.png"
+    listed = rows(tmp_path / "e.broken.csv")
+    assert len(listed) == result.n_broken == 1
+    assert "1 broken file left out, listed in" in result.summary()
     from unbend.sources import open_source
 
     pixels = open_source(photos, image_size=32).X[-1:]

@@ -11,6 +11,8 @@ from click.testing import CliRunner
 
 from unbend.cli.app import main
 from unbend.estimator import load
+from unbend.metrics import clustering_scores
+from unbend.report import facts_of_run
 
 QUICK = (
     "--set",
@@ -65,6 +67,13 @@ def test_noise_is_minus_one_in_the_labels_and_counted(tmp_path: Path) -> None:
     plain = clusters(tmp_path / "plain")
     assert plain.min() == 0
     np.testing.assert_array_equal(plain[noisy >= 0], noisy[noisy >= 0])
+    # The report leaves them out, but scores all samples, as the command does.
+    y = np.r_[np.repeat(np.arange(3), 100), 0, 1]
+    facts = facts_of_run(tmp_path / "noisy", y=y)
+    assert len(facts.labels) == 300
+    assert facts.truth is not None
+    assert facts.truth["scores"] == clustering_scores(y, noisy).to_dict()
+    assert facts.truth["scores"]["n"] == 302
 
 
 def test_the_report_has_a_picture_of_reliability_only_with_true_labels(tmp_path: Path) -> None:

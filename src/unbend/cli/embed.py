@@ -13,7 +13,11 @@ __all__ = ["command"]
 
 @click.command("embed", short_help="Turn images into vectors.")
 @click.argument("input", metavar="INPUT", type=click.Path())
-@options.encoder_option("lite2")
+@click.option(
+    "--encoder", default="lite2", show_default=True, metavar="NAME|PATH",
+    help="Pre-trained encoder: lite0, lite2, hf:NAME or a checkpoint. NAME+mirror takes the mean "
+    "with the mirror image, as cluster does by default for up to 10,000 images.",
+)  # fmt: skip
 @options.out_option("Array to write, .npy.", "embeddings.npy")
 @click.option("--overwrite", is_flag=True, help="Replace an existing array.")
 @click.option("--device", default="auto", show_default=True, help="auto, cpu, cuda, cuda:1 or mps.")

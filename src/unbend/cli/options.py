@@ -142,10 +142,10 @@ def budget_of(given: dict[str, Any]) -> str | float:
     return "quick" if quick else budget
 
 
-def encoder_option(default: str = "auto") -> Callable[[F], F]:
+def encoder_option() -> Callable[[F], F]:
     """``--encoder``."""
     return click.option(
-        "--encoder", default=default, show_default=True, metavar="NAME|PATH|none",
+        "--encoder", default="auto", show_default=True, metavar="NAME|PATH|none",
         help="Pre-trained encoder: lite0, lite2, hf:NAME or a checkpoint; none trains on pixels; "
         "auto uses none for gray images that are up to 40 pixels wide or separate better by their "
         "pixels, else lite2. NAME+mirror takes the mean with the mirror image, as auto does up to "

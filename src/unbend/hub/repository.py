@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +19,8 @@ def upload_model(
     folder: Path, repo: str, *, private: bool | None, token: str | None, message: str
 ) -> str:
     """Upload a folder as one commit, create the repository if needed, and return its address."""
+    if not re.fullmatch(r"[\w.-]+/[\w.-]+", repo):
+        raise ValueError(f"cannot upload to {repo!r}: a name must be OWNER/NAME")
     hub = _client()
     api = hub.HfApi(token=token, library_name="unbend")
     with _explained(f"cannot upload to {repo!r}"):
@@ -58,6 +62,10 @@ def _explained(what: str) -> Iterator[None]:
         RepositoryNotFoundError,
     )
 
+    network: tuple[type[Exception], ...] = (
+        *(HfHubHTTPError, LocalEntryNotFoundError, ConnectionError),
+        *_transport(),
+    )
     try:
         yield
     except RepositoryNotFoundError as error:
@@ -66,8 +74,19 @@ def _explained(what: str) -> Iterator[None]:
         ) from error
     except HFValidationError as error:
         raise ValueError(f"{what}: a name must be OWNER/NAME ({error})") from error
-    except (HfHubHTTPError, LocalEntryNotFoundError, ConnectionError) as error:
+    except network as error:
         raise OSError(f"{what}: {_first_line(error)}; check the network and the token") from error
+
+
+def _transport() -> tuple[type[Exception], ...]:
+    """Errors of the library below the client, which lets them through when there is no network."""
+    found = []
+    for name in ("httpx", "httpx2"):
+        try:
+            found.append(import_module(name).TransportError)
+        except (ImportError, AttributeError):
+            continue
+    return tuple(found)
 
 
 def _first_line(error: BaseException) -> str:

@@ -13,6 +13,7 @@ from unbend.config import Config
 from unbend.estimator import MLC
 from unbend.labels import ModelSelection
 from unbend.report.sprites import make_thumbnails
+from unbend.report.truth import compare_with_truth
 from unbend.samples import NeighborChoice
 
 __all__ = ["Facts", "calibration_of", "facts_of_model", "without_noise"]
@@ -54,6 +55,8 @@ class Facts:
         Used without ``y``: only ``scores``, ``chance``, ``classes`` and ``table``.
     classes : sequence of str, optional
         Names of the true labels.
+    cluster_numbers : sequence of int, optional
+        The numbers that people see, where they have gaps; -1 is noise, which is not counted.
     cluster_names : sequence of str, optional
         What people call the clusters; by default "Cluster 0", "Cluster 1", ...
     about : dict
@@ -83,6 +86,7 @@ class Facts:
     truth: Mapping[str, Any] | None = None
     classes: Sequence[str] | None = None
     cluster_names: Sequence[str] | None = None
+    cluster_numbers: Sequence[int] | None = None
     about: Mapping[str, Any] = field(default_factory=dict)
     broken: Sequence[tuple[str, str]] = ()
     warnings: Sequence[str] = ()
@@ -111,6 +115,15 @@ class Facts:
         tree = 0 if self.merge_tree is None else len(self.merge_tree) + 1
         return max(int(self.labels.max()) + 1, tree)
 
+    def cluster_number(self, q: int) -> int:
+        """The number that people see of cluster q."""
+        return q if self.cluster_numbers is None else int(self.cluster_numbers[q])
+
+    @property
+    def n_counted(self) -> int:
+        """k without noise, if that is on the page as a group of its own."""
+        return self.n_clusters - (-1 in (self.cluster_numbers or ()))
+
     def cluster_name(self, q: int) -> str:
         """What people call cluster q."""
         named = self.cluster_names is not None and q < len(self.cluster_names)
@@ -126,6 +139,11 @@ def without_noise(fields: dict[str, Any]) -> dict[str, Any]:
     if kept.all():
         return fields
     fields = dict(fields)
+    if fields.get("y") is not None:  # scores are those of all samples, as the command prints them
+        about = fields.get("about", {})
+        fields["truth"] = compare_with_truth(
+            fields["y"], fields["labels"], classes=fields.get("classes"), split=about.get("split")
+        )
     for name in ("labels", "probability", "outlier_score", "features", "y"):
         if fields.get(name) is not None:
             fields[name] = np.asarray(fields[name])[kept]

@@ -20,6 +20,8 @@ from unbend.report.sprites import make_sprites
 __all__ = ["base64_text", "make_environment", "render", "short_name"]
 
 _LONGEST_NAME = 160
+# Of a cluster, for the script of the page.
+_SHOWN = ("tag", "name", "size", "share", "confidence", "rank", "n_outliers", "classes")
 _WIDEST_TABLE = 60
 _FAR = 65535  # marks a sample that is not on the map
 
@@ -123,10 +125,7 @@ def _payload(summary: dict[str, Any]) -> dict[str, Any]:
         "x": _coordinates(samples["x"]),
         "y": _coordinates(samples["y"]),
         "clusters": [
-            {
-                key: _rounded(c[key])
-                for key in ("name", "size", "share", "confidence", "rank", "n_outliers", "classes")
-            }
+            {key: _rounded(c[key]) for key in _SHOWN}
             | {
                 "examples": c["examples"],
                 "passages": [[short_name(p["name"]), p["text"]] for p in c["passages"]],
@@ -222,7 +221,7 @@ def _facts(summary: dict[str, Any]) -> list[str]:
     about = summary["about"]
     found = [
         f"{summary['n']:,} {'images' if about.get('kind') == 'images' else 'samples'}",
-        f"{summary['k']} cluster{'s' if summary['k'] != 1 else ''}",
+        f"{summary['n_counted']} cluster{'s' if summary['n_counted'] != 1 else ''}",
         summary["choice"]["text"],
     ]
     if about.get("encoder"):
@@ -242,10 +241,15 @@ def _facts(summary: dict[str, Any]) -> list[str]:
     return found
 
 
+def _numbered(cluster: int) -> int | str:
+    """A cluster's number in the head of a table; -1 is none."""
+    return "noise" if cluster == -1 else cluster
+
+
 def _tiles(summary: dict[str, Any]) -> list[dict[str, str]]:
     found = [
         {"value": _count(summary["n"]), "name": "samples"},
-        {"value": _count(summary["k"]), "name": "clusters"},
+        {"value": _count(summary["n_counted"]), "name": "clusters"},
     ]
     if summary["confidence"] is not None:
         found.append({"value": _percent(summary["confidence"]), "name": "mean confidence"})
@@ -281,7 +285,7 @@ def _table(truth: dict[str, Any] | None) -> dict[str, Any] | None:
         for r in range(min(len(table), _WIDEST_TABLE))
     ]
     return {
-        "clusters": [truth["clusters"][c] for c in columns[:_WIDEST_TABLE]],
+        "clusters": [_numbered(truth["clusters"][c]) for c in columns[:_WIDEST_TABLE]],
         "rows": rows,
         "cut": max(table.shape) > _WIDEST_TABLE,
         "shape": table.shape,

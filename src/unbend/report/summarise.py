@@ -121,6 +121,7 @@ class _Summary:
             "about": about,
             "n": self.n,
             "k": self.k,
+            "n_counted": facts.n_counted,
             "confidence": None if p is None else float(np.mean(p)),
             "choice": _choice(facts, self.k),
             "calibration": facts.calibration and dict(facts.calibration),
@@ -158,6 +159,7 @@ class _Summary:
         sure = rows if p is None else rows[np.argsort(-p[rows], kind="stable")]
         found: dict[str, Any] = {
             "id": q,
+            "tag": facts.cluster_number(q),
             "name": facts.cluster_name(q),
             "size": len(rows),
             "share": len(rows) / self.n,
@@ -315,7 +317,7 @@ class _Summary:
 
     def _truth(self) -> dict[str, Any] | None:
         facts = self.facts
-        if facts.y is not None:
+        if facts.y is not None and not facts.about.get("n_noise"):
             split = facts.about.get("split")
             return compare_with_truth(facts.y, facts.labels, classes=facts.classes, split=split)
         return None if facts.truth is None else dict(facts.truth)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -262,7 +263,9 @@ def _cell(text: str) -> str:
 
 
 def needs_quote(text: str) -> bool:
-    """Whether a spreadsheet may treat a cell as a formula."""
+    """Whether a spreadsheet may treat a cell as a formula; a number is none, with any sign."""
+    if re.fullmatch(r"[+-]?\d+(\.\d+)?([eE][+-]?\d+)?", text):
+        return False
     return text.lstrip().startswith(_FORMULA) or text.startswith(("\t", "\r"))
 
 

@@ -110,6 +110,8 @@ def _from_file(path: Path, names: Sequence[str] | None) -> NDArray[Any]:
     if names is None or key is None:
         return np.asarray(values)
     by_name = dict(zip(map(str, table.values(key)), values, strict=True))
+    # unbend's own tables protect names such as =1+1 from spreadsheets by a quote.
+    by_name |= {name[1:]: label for name, label in by_name.items() if name.startswith("'")}
     missing = [name for name in names if name not in by_name]
     if missing:
         more = f" ({len(missing)} such samples)" if len(missing) > 1 else ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import os
 from pathlib import Path
 
@@ -30,6 +31,10 @@ def _read(path: Path) -> str | None:
     try:
         if not path.is_file():  # reading a pipe might never end
             return None
-        return path.read_bytes().decode("utf-8-sig", errors="replace")
+        content = path.read_bytes()
+        if content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+            return content.decode("utf-16", errors="replace")
+        # Text has no zero bytes; what has some is another kind of file.
+        return None if b"\0" in content else content.decode("utf-8-sig", errors="replace")
     except OSError:
         return None

@@ -12,6 +12,7 @@ from unbend.progress import Progress, silent
 from unbend.runs import npy_file, write_csv
 from unbend.workflows.inputs import read_inputs
 from unbend.workflows.outputs import check_folder
+from unbend.workflows.predict import list_broken
 from unbend.workflows.result import Result
 from unbend.workflows.streaming import chunks
 
@@ -28,10 +29,12 @@ class EmbedResult(Result):
     n_broken: int
     encoder: str
     seconds: float
+    broken: Path | None = None  # the list of them
 
     def summary(self) -> str:
         """One line of text."""
-        broken = f", {count(self.n_broken, 'broken file')} left out" if self.n_broken else ""
+        broken = f", {count(self.n_broken, 'broken file')} left out, listed in {self.broken}"
+        broken = broken if self.n_broken else ""
         return (
             f"{count(self.n_samples, 'image')} as vectors of width {self.dim}{broken}, "
             f"{self.seconds:.0f} s; written to {self.out}"
@@ -63,7 +66,10 @@ def embed(
             raise ValueError(f"{str(path)!r} already exists; name another or pass --overwrite")
     check_folder(out)
     if encoder in ("none", "auto"):
-        raise ValueError(f"--encoder of embed must name an encoder, got {encoder!r}; try lite2")
+        raise ValueError(
+            f"--encoder of embed must name an encoder, got {encoder!r}; try lite2+mirror, which "
+            "cluster takes for up to 10,000 images, or lite2"
+        )
     inputs = read_inputs(input, encoder=encoder, device=device, workers=workers, progress=progress)
     assert inputs.encoder is not None  # "none" was refused above
     Z = inputs.embeddings(progress)
@@ -72,6 +78,7 @@ def embed(
             write(rows)
         # The array gets its name next: both files are there, or none.
         write_csv(names_file, ["sample"], ([name] for name in inputs.source.names))
+    listed = list_broken(out, inputs.source)
     return EmbedResult(
         out=out,
         n_samples=len(Z),
@@ -79,4 +86,5 @@ def embed(
         n_broken=len(inputs.source.broken),
         encoder=inputs.encoder.name,
         seconds=time.perf_counter() - start,
+        broken=listed,
     )

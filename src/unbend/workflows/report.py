@@ -48,7 +48,7 @@ def report(run: str | Path, *, curated: bool = False) -> Path:
 
 
 def _curated(run: Path) -> Path:
-    """The report numbers its clusters 0, 1, ... without gaps; noise comes last."""
+    """The places of clusters on the page have no gaps, their numbers have; noise comes last."""
     _, curation = curated_labels(run)
     labels = curation.labels()
     groups = sorted(set(labels.tolist()), key=lambda g: (g < 0, g))
@@ -60,6 +60,7 @@ def _curated(run: Path) -> Path:
         out=run / CURATED_REPORT,
         labels=place[labels],
         cluster_names=[curation.name(g) for g in groups],
+        cluster_numbers=groups,
         merge_tree=None,
         eigenvalues=None,
         selection=None,

@@ -21,8 +21,9 @@
     if (text !== undefined) node.textContent = text;
     return node;
   }
+  const tag = (q) => D.clusters[q].tag;  // the number that people see
   function about(slot) {
-    const parts = [`cluster ${S.cluster[slot]}`];
+    const parts = [`cluster ${tag(S.cluster[slot])}`];
     if (S.probability) parts.push(percent(S.probability[slot] / 1e4));
     if (S.truth) parts.push(`true: ${D.classes[S.truth[slot]]}`);
     return parts.join(" · ");
@@ -66,7 +67,7 @@
       item.append(picture || el("span", "nm", D.names[slot]));
       const note = el("span"), chip = el("i", "chip");
       chip.style.setProperty("--c", D.colours[S.cluster[slot]]);
-      note.append(chip, `${S.cluster[slot]} · ${key === "probability" ? percent(value) : value.toFixed(2)}`);
+      note.append(chip, `${tag(S.cluster[slot])} · ${key === "probability" ? percent(value) : value.toFixed(2)}`);
       item.append(note);
       list.append(item);
     }
@@ -139,7 +140,7 @@
     const box = heat.getBoundingClientRect();
     const block = (v) => { const at = v * heat.width; return Math.max(0, H.bounds.findIndex((b) => b > at) - 1); };
     const a = block((event.clientY - box.top) / box.height), b = block((event.clientX - box.left) / box.width);
-    $("heat-read").textContent = a === b ? `Within cluster ${H.clusters[a]}: mean |cos| ${H.blocks[a][a].toFixed(2)}` : `Clusters ${H.clusters[a]} and ${H.clusters[b]}: mean |cos| ${H.blocks[a][b].toFixed(2)}`;
+    $("heat-read").textContent = a === b ? `Within cluster ${tag(H.clusters[a])}: mean |cos| ${H.blocks[a][a].toFixed(2)}` : `Clusters ${tag(H.clusters[a])} and ${tag(H.clusters[b])}: mean |cos| ${H.blocks[a][b].toFixed(2)}`;
   });
 
   // ------------------------------------------------------------------ cluster detail
@@ -323,8 +324,8 @@
         const a = px(x), b = py(y);
         if (taken.some(([c, d]) => Math.abs(a - c) < 22 && Math.abs(b - d) < 15)) continue;
         taken.push([a, b]);
-        g.lineWidth = 5; g.strokeStyle = night ? "#1c1f25e6" : "#ffffffe6"; g.strokeText(q, a, b);
-        g.fillStyle = night ? "#fff" : "#15191d"; g.fillText(q, a, b);
+        g.lineWidth = 5; g.strokeStyle = night ? "#1c1f25e6" : "#ffffffe6"; g.strokeText(tag(q), a, b);
+        g.fillStyle = night ? "#fff" : "#15191d"; g.fillText(tag(q), a, b);
       }
     }
     function nearest(x, y, reach) {
@@ -345,7 +346,7 @@
     function say(text, q) {
       read.textContent = text;
       if (q === undefined) return;
-      const open = el("button", "", `open cluster ${q}`);
+      const open = el("button", "", `open cluster ${tag(q)}`);
       open.type = "button"; open.dataset.open = q;
       read.append(open);
     }
@@ -359,7 +360,7 @@
     }
     function pick(q, show) {
       picked = q; hover = -1;
-      if (q !== null) { hidden.delete(q); say(`Cluster ${q}: ${D.clusters[q].size.toLocaleString("en")} samples`, q); } else say("All clusters");
+      if (q !== null) { hidden.delete(q); say(`Cluster ${tag(q)}: ${D.clusters[q].size.toLocaleString("en")} samples`, q); } else say("All clusters");
       for (const b of document.querySelectorAll("[data-legend]")) { b.classList.toggle("on", Number(b.dataset.legend) === q); sync(b); }
       if (show && centres.has(q)) { [view.x, view.y] = centres.get(q); view.z = Math.max(view.z, 1.8); }
       canvas.dataset.picked = q ?? "";
