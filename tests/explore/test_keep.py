@@ -204,6 +204,7 @@ def test_the_report_shows_the_corrected_clusters(run, digits):
     assert text.count("data-card=") == 10  # nine clusters and noise
     assert "<title>" in text
     assert "· 9 clusters</title>" in text
+    assert "Largest first" not in text  # they are in the order of their numbers
     legend = re.findall(r'data-legend="(\d+)"[^>]*><i class="chip"></i>(-?\d+)<', text)
     shown = [0, 1, 2, 3, 4, 5, 6, 7, 9, -1]  # with the gap that merging left
     assert legend == [(str(place), str(number)) for place, number in enumerate(shown)]

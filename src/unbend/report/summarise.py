@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -122,6 +123,7 @@ class _Summary:
             "n": self.n,
             "k": self.k,
             "n_counted": facts.n_counted,
+            "by_size": all(a["size"] >= b["size"] for a, b in pairwise(clusters)),
             "confidence": None if p is None else float(np.mean(p)),
             "choice": _choice(facts, self.k),
             "calibration": facts.calibration and dict(facts.calibration),
