@@ -50,11 +50,9 @@ def command(methods: str | None, data: str | None, out: Path, quiet: bool, **giv
 
     In Python: unbend.workflows.benchmark(...).
     """
-    from unbend.experiments.benchmark.run import split_methods
     from unbend.workflows.benchmark import benchmark
 
-    chosen = None if methods is None else split_methods(methods)
-    table = benchmark(chosen, _words(data), out=out, verbose=not quiet, **given)
+    table = benchmark(methods, _words(data), out=out, verbose=not quiet, **given)
     table.print()
     click.echo(f"written to {out}/")
 

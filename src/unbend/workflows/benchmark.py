@@ -13,7 +13,7 @@ __all__ = ["benchmark"]
 
 
 def benchmark(
-    methods: Sequence[str] | None = None,
+    methods: str | Sequence[str] | None = None,
     data: Sequence[str] | None = None,
     *,
     out: str | Path = "runs/benchmark",
@@ -23,10 +23,12 @@ def benchmark(
 
     ``methods`` and ``data`` default to those of :func:`unbend.experiments.benchmark.run.run`, which
     takes the ``options``, too: ``seeds``, ``n_clusters``, ``encoder``, ``timeout``, ``progress``
-    and ``verbose``. Results of an earlier call are not computed again.
+    and ``verbose``. ``methods`` may be one text with commas, ``"mlc,kmeans"``. Results of an
+    earlier call are not computed again.
     """
-    from unbend.experiments.benchmark.run import run
+    from unbend.experiments.benchmark.run import run, split_methods
 
+    methods = split_methods(methods) if isinstance(methods, str) else methods
     chosen = {"methods": methods, "data": data}
     options |= {name: list(value) for name, value in chosen.items() if value is not None}
     with fresh_directory(out) as folder:
