@@ -38,6 +38,7 @@ from unbend.labels import (
     reference_rows,
     survey,
 )
+from unbend.labels.choose import most_without
 from unbend.networks import Network
 from unbend.networks.network import Output
 from unbend.pretrain import pretrain
@@ -169,7 +170,8 @@ def _count(run: Run, before: Network) -> ModelSelection:
     It is needed before stage 2, whose η is calibrated to it.
     """
     labels, eta = run.config.labels, run.config.stage2.eta
-    size = max(_COUNTED_ROWS, 12 * (labels.max_clusters or 0))
+    most = labels.max_clusters or most_without(labels.min_clusters)
+    size = max(_COUNTED_ROWS, 12 * most)
     order = torch.randperm(len(run.samples), generator=torch.Generator().manual_seed(0))[:size]
     samples = run.samples[order.sort().values.to(run.samples.device)]
     before.to(memory_format=torch.contiguous_format)  # type: ignore[call-overload]
@@ -180,6 +182,7 @@ def _count(run: Run, before: Network) -> ModelSelection:
         eta=None if eta == "auto" else float(eta),
         min_clusters=labels.min_clusters,
         max_clusters=labels.max_clusters,
+        more=labels.max_clusters is None or labels.max_clusters < len(run.samples) - 2,
         progress=run.tools.progress,
     )
 

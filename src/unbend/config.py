@@ -318,6 +318,10 @@ def resolve(
     for stage in ("pretrain", "stage2"):  # epochs that are given override the step limits
         if f"{stage}.epochs" in asked:
             asked = {f"{stage}.min_steps": 0, f"{stage}.max_steps": 0, **asked}
+    join = asked.get("labels.join", config.labels.join)
+    if join != "auto" and "stage2.sharpness" not in asked:
+        # Only the first end of stage 2 is labelled then, so there is no use for others.
+        config = config.override({"stage2.sharpness": config.stage2.sharpness[:1]})
     if budget is not None and name in CALIBRATED:
         config = config.override(_in_budget(config.override(asked), shape, n, budget))
     for stage in ("pretrain", "stage2"):  # a minimum that is given is never cut
@@ -325,9 +329,6 @@ def resolve(
             most = getattr(config, stage).max_steps
             asked[f"{stage}.max_steps"] = most and max(most, int(asked[f"{stage}.min_steps"]))
     config = as_published(config.override(asked), asked)
-    if config.labels.join != "auto" and "stage2.sharpness" not in asked:
-        # Only the first end of stage 2 is labelled then, so there is no use for others.
-        config = config.override({"stage2.sharpness": config.stage2.sharpness[:1]})
     check_config(config)
     neighbors = config.views.n_neighbors
     if "views.n_neighbors" in {**given, **settings} and neighbors >= max(n, 2):

@@ -15,7 +15,6 @@ from torch import Tensor
 from unbend.config import ViewConfig
 from unbend.disk import check_whole, default_cache_dir, hash_samples, hash_values
 from unbend.networks import Encoder, load_encoder
-from unbend.networks.encoders import MIRROR
 from unbend.progress import Progress, Tick, silent
 from unbend.samples import Scaling, ViewSampler, as_array
 from unbend.samples.embedding_cache import EmbeddingCache
@@ -224,7 +223,7 @@ def restore_encoder(record: Mapping[str, Any], given: Any, device: str) -> Encod
         encoder = load_encoder(name if given is None else str(given), **options)
     else:
         encoder = load_encoder(given, resolution=square, device=device)
-    if name.endswith(MIRROR):  # also where a plain path says that the encoder has moved
+    if record.get("mirror", False):  # also where a plain path says that the encoder has moved
         encoder = encoder.mirrored()
     if encoder.fingerprint != record["fingerprint"]:
         raise ValueError(

@@ -103,6 +103,12 @@ def _refuse_others(X: Any) -> None:
         raise ValueError(f"X is of type {name}, which is not read; {remedy}")
 
 
+def _text_of(text: str | None, path: Path) -> str:
+    if text is None:
+        raise ValueError(f"{str(path)!r} cannot be read as text; remove it, or save it as UTF-8")
+    return text
+
+
 def _from_place(path: Path, size: _Side) -> NDArray[Any]:
     """A folder of images or texts, or one image."""
     if path.is_dir():
@@ -111,12 +117,16 @@ def _from_place(path: Path, size: _Side) -> NDArray[Any]:
             return _decode([str(path / name) for name in names], size)
         texts = list_texts(path)
         if texts:
-            return _from_items([t or "" for t in read_texts(path, texts)], size, texts=True)
+            found = [
+                _text_of(t, path / name)
+                for t, name in zip(read_texts(path, texts), texts, strict=True)
+            ]
+            return _from_items(found, size, texts=True)
         raise ValueError(f"{str(path)!r} holds neither images nor texts; give another folder")
     if path.suffix.lower() in EXTENSIONS:
         return _decode([str(path)], size)
     if path.suffix.lower() in TEXT_SUFFIXES and path.is_file():
-        return _objects([read_texts(path.parent, [path.name])[0] or ""])
+        return _objects([_text_of(read_texts(path.parent, [path.name])[0], path)])
     if path.exists():
         raise ValueError(
             f"X is the file {str(path)!r}; read it first, or call unbend.workflows.cluster, which "

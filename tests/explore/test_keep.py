@@ -334,3 +334,6 @@ def test_clusters_of_an_update_are_groups_of_their_own():
     assert model.name(4) == "Cluster 3 of an update"
     assert model.groups == [0, 1, 2, 3, 4, -1]
     assert shares.sum(1).tolist() == [1, 1, 1]
+    # A cluster of the fit without a row, as all its samples are noise, is not of an update.
+    few = CuratedModel(Curation(np.array([0, 0, 1, -1])), None, n_clusters=3, n_fitted=3)
+    assert few.groups == [0, 1, -1]

@@ -69,7 +69,7 @@ def test_mlc_uses_the_saved_backbone_unchanged(tmp_path):
     for name, value in network.backbone.state_dict().items():
         assert torch.equal(model._network.backbone.state_dict()[name], value), name
     stages = {row["stage"] for row in model.history_}
-    assert stages == {"stage 1 head", "stage 2", "stage 2, eta 2"}
+    assert {"stage 1 head", "stage 2"} <= stages
     model.save(tmp_path / "model")
     np.testing.assert_array_equal(load(tmp_path / "model").predict(X), model.predict(X))
 

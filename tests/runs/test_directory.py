@@ -18,6 +18,7 @@ from unbend.runs import (
     write_csv,
     write_model,
 )
+from unbend.runs.labels import unquoted
 
 PLAIN = [
     "plain.png",
@@ -90,6 +91,8 @@ def test_numbers_are_no_formulas(tmp_path):
     numbers = ["-60", "+5", "-1.5e-3", "7"]
     write(tmp_path, numbers)
     assert [row[0] for row in read(tmp_path / "labels.csv")[1:]] == numbers
+    quoted = "-60", "'-60", "'=1+1", "'x"
+    assert [unquoted(text) for text in quoted] == ["-60", "-60", "=1+1", "'x"]
 
 
 def test_names_that_are_not_unicode_are_written(tmp_path):

@@ -13,6 +13,7 @@ from sklearn.preprocessing import Normalizer
 
 from unbend.disk import hub
 from unbend.encoding import embed_texts, open_cache
+from unbend.in_memory import as_samples
 from unbend.texts import load_text_encoder, passage, restore_text_encoder, top_words
 from unbend.texts.folders import read_texts
 from unbend.texts.sentences import DEFAULT_ENCODER, SentenceEncoder
@@ -165,3 +166,13 @@ def test_files_of_other_encodings_are_read_and_other_files_are_not(tmp_path):
         (tmp_path / name).write_bytes(content)
     names = [f"{letter}.txt" for letter in "abcd"]
     assert read_texts(tmp_path, names) == [text, text, text, None]
+
+
+def test_a_file_that_is_no_text_is_named(tmp_path):
+    """From Python; the command lists such files and goes on."""
+    for name in ("a", "b", "c"):
+        (tmp_path / f"{name}.txt").write_text(f"words of {name}")
+    (tmp_path / "d.txt").write_bytes(b"\x00\x01")
+    for place in (tmp_path, tmp_path / "d.txt"):
+        with pytest.raises(ValueError, match=r"d\.txt' cannot be read as text"):
+            as_samples(place)

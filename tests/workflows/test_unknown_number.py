@@ -74,6 +74,7 @@ def test_noise_is_minus_one_in_the_labels_and_counted(tmp_path: Path) -> None:
     assert facts.truth is not None
     assert facts.truth["scores"] == clustering_scores(y, noisy).to_dict()
     assert facts.truth["scores"]["n"] == 302
+    assert facts.outlier_threshold == load(tmp_path / "noisy").outlier_threshold_
 
 
 def test_the_report_has_a_picture_of_reliability_only_with_true_labels(tmp_path: Path) -> None:

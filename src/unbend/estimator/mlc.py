@@ -82,7 +82,8 @@ class MLC(FittedModel):
     train_backbone : bool, optional
         Let stage 2 train the backbone too.
     encoder : str, path, callable or Encoder, optional
-        Images go through this frozen network first, as in ``"lite2"``, ``"hf:NAME"`` or the file
+        Images go through this frozen network first, as in ``"auto"`` (lite2, with the mirror images
+        of up to 10,000), ``"lite2"``, ``"hf:NAME"`` or the file
         of a checkpoint; see :func:`unbend.networks.load_encoder`. The model then takes images in
         ``predict`` and the like, too.
     views : {"auto", "neighbors", "cached", "live"} or callable, optional
@@ -122,8 +123,8 @@ class MLC(FittedModel):
     Attributes
     ----------
     labels_ : ndarray of shape (n,)
-        Cluster of each sample, numbered by falling size; with ``outliers="label"`` -1 for outliers,
-        which counted for the numbers.
+        Cluster of each sample, numbered by falling size. With ``outliers="label"`` outliers have
+        -1; the numbering counts them in the cluster that they would be in.
     n_clusters_ : int
         Number of clusters.
     history_ : list of dict

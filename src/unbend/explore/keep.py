@@ -71,18 +71,24 @@ class CuratedModel:
     curation : Curation
     features : ndarray of shape (n, d) or None
         Z of the samples of the run; needed after a split or a move.
-    n_clusters : int
-        Of the model. Those that updates have added are groups of their own, after all others.
+    n_clusters, n_fitted : int
+        Of the model, and of its fit. Those that updates have added are groups of their own, after
+        all others.
     """
 
     def __init__(
-        self, curation: Curation, features: NDArray[np.floating] | None, n_clusters: int = 0
+        self,
+        curation: Curation,
+        features: NDArray[np.floating] | None,
+        n_clusters: int = 0,
+        n_fitted: int = 0,
     ) -> None:
         self.curation = curation
         known = [g.id for g in curation.groups()]
         # Clusters that updates have added since. Their numbers may be those of groups by now.
         first = max([*known, curation.n_original - 1]) + 1
-        self._added = {first + i: q for i, q in enumerate(range(curation.n_original, n_clusters))}
+        of_fit = max(n_fitted, curation.n_original)  # the last ones may have no row in the table
+        self._added = {first + i: q for i, q in enumerate(range(of_fit, n_clusters))}
         self.groups = [*(g.id for g in curation.groups() if g.size), *self._added, NOISE]
         labels = curation.labels()
         self._follow = [

@@ -24,7 +24,7 @@ from unbend.progress import Progress, Tick, silent
 from unbend.samples import lasting_parts, nearest_neighbors
 from unbend.samples.graph import graph_embedding, graph_spectrum, links
 
-__all__ = ["Space", "choose_n_clusters", "decide"]
+__all__ = ["Space", "choose_n_clusters", "decide", "most_without"]
 
 _GRAPH_ROWS = 3000  # a random sample for the graphs, the same for every seed
 _GAMMA_ROWS = 700  # ... and for the membership, whose spectrum is computed for every η
@@ -64,6 +64,11 @@ class Space(NamedTuple):
         return self.rows.detach().flatten(1)[some.to(self.rows.device)].cpu()
 
 
+def most_without(min_clusters: int | None) -> int:
+    """The largest number that a given smallest one asks for, where no largest one is given."""
+    return _BEYOND * (min_clusters or 0)
+
+
 def choose_n_clusters(
     spaces: Sequence[Space],
     C: Tensor,
@@ -74,6 +79,7 @@ def choose_n_clusters(
     tol: float = 1e-3,
     min_clusters: int | None = None,
     max_clusters: int | None = None,
+    more: bool = True,
     progress: Progress = silent,
 ) -> ModelSelection:
     r"""Choose the number of clusters on a sample of the rows.
@@ -130,13 +136,16 @@ def choose_n_clusters(
         Bounds; by default 2, and 60 or a tenth of the samples, whichever is smaller, but at least 3
         and twice ``min_clusters``.
 
+    more : bool
+        Whether a larger ``max_clusters`` can be asked for, for the advice in a warning.
+
     Warns
     -----
     UnbendWarning
         If the choice is the largest candidate, or if nothing speaks for any number.
     """
     n = len(C)
-    most = max(3, min(_MOST, n // 10), _BEYOND * (min_clusters or 0))
+    most = max(3, min(_MOST, n // 10), most_without(min_clusters))
     upper = min(max_clusters or most, n - 2)
     lower = min(max(2, min_clusters or 2), upper)
     order = torch.randperm(n, generator=torch.Generator().manual_seed(0))
@@ -162,7 +171,7 @@ def choose_n_clusters(
         drop=spectra.drops()[lower - 2 :],
         eta=spectra.etas_of()[lower - 2 :],
         lasting=lasting,
-        more=upper < n - 2,
+        more=more and upper < n - 2,
     )
     looked_at = {
         k: _look(few, k, table.eta[k - lower], absolute, tol, eps_sq) for k in table.short_list()

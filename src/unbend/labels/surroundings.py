@@ -22,7 +22,7 @@ from torch.nn.functional import normalize
 from unbend.labels.confidence import count_votes
 from unbend.labels.kernel import row_blocks
 
-__all__ = ["FARTHEST", "NEAREST", "Surroundings", "reference_rows", "survey"]
+__all__ = ["FARTHEST", "NEAREST", "Surroundings", "reference_rows", "survey", "threshold_of"]
 
 _QUANTILES = (0.5, 0.9, 0.95, 0.99, 0.999)
 _REFERENCES = 4000  # samples that are kept; the distances of the others are measured to them
@@ -60,6 +60,18 @@ def survey(samples: Tensor, metric: str) -> Surroundings:
         scale = torch.where(spread > 1e-9 * spread.max(), 1 / spread, scale)
     empty = Surroundings(kind, mean.float(), scale.float(), X[:0].float())
     return empty.with_references(empty.place(X), torch.full((len(X),), -1))
+
+
+def threshold_of(quantiles: Mapping[float, float]) -> float:
+    """The score that a fresh sample of the fitted clusters exceeds once in a hundred times.
+
+    Where the fit has many outliers itself, quantile .99 is the score of one of them. So ln r is at
+    most 3.5 times its quantile .9, which they hardly move, or .4 if that is more.
+    """
+    usual, rare = quantiles[0.9], quantiles[0.99]
+    ln_r = math.log(usual / (1 - usual)) if 0.5 < usual < 1 else 0.0
+    most = max(_FARTHEST_USUAL * ln_r, _LEAST_FAR)
+    return rare if usual >= 1 else min(rare, 1 / (1 + math.exp(-most)))
 
 
 @dataclass(frozen=True)
@@ -116,15 +128,8 @@ class Surroundings:
 
     @property
     def threshold(self) -> float:
-        """The score that a fresh sample of the fitted clusters exceeds once in a hundred times.
-
-        Where the fit has many outliers itself, that quantile is one of them. So ln r is at most 3.5
-        times its quantile .9, which they hardly move.
-        """
-        usual, rare = self.quantiles[0.9], self.quantiles[0.99]
-        ln_r = math.log(usual / (1 - usual)) if 0.5 < usual < 1 else 0.0
-        most = max(_FARTHEST_USUAL * ln_r, _LEAST_FAR)
-        return rare if usual >= 1 else min(rare, 1 / (1 + math.exp(-most)))
+        """The score above which a sample is an outlier, see :func:`threshold_of`."""
+        return threshold_of(self.quantiles)
 
     def place(self, samples: Tensor) -> Tensor:
         """Rows to compare."""

@@ -11,6 +11,7 @@ import numpy as np
 
 from unbend.config import Config
 from unbend.labels import LabelModel
+from unbend.labels.surroundings import threshold_of
 from unbend.report.facts import Facts, calibration_of, without_noise
 from unbend.report.truth import truth_from_metrics
 from unbend.runs import read_json, read_labels, read_model
@@ -95,7 +96,8 @@ def _model(path: Path) -> dict[str, Any]:
         config = Config.from_dict(values["config"])
         chosen = values.get("neighbors", {"metric": config.views.metric, "scores": {}})
         neighbors = NeighborChoice.from_dict(chosen)
-        threshold = float(values["surroundings"]["quantiles"]["0.99"])
+        quantiles = values["surroundings"]["quantiles"]
+        threshold = threshold_of({float(q): float(score) for q, score in quantiles.items()})
     except (KeyError, TypeError, AttributeError) as error:
         raise ValueError(f"{str(path)!r} is not a model of this version: {error}") from error
     return {

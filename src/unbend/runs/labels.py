@@ -244,7 +244,9 @@ def _read_csv(path: Path) -> LabelRows:
 
 def unquoted(text: str) -> str:
     """Undo the quote that protects names such as =1+1 from spreadsheets."""
-    return text[1:] if text.startswith("'") and needs_quote(text[1:]) else text
+    # Numbers with a sign were quoted once.
+    quoted = text.startswith("'") and (needs_quote(text[1:]) or text[1:2] in ("+", "-"))
+    return text[1:] if quoted else text
 
 
 def _check_clusters(labels: NDArray[np.int64]) -> None:

@@ -133,7 +133,8 @@ def cluster(
     encoder : str
         A pre-trained image encoder, a checkpoint, ``"none"``, or ``"auto"``: none for gray images
         up to 40 pixels wide and for gray image files whose pixels separate better, see
-        :mod:`unbend.workflows.representation`, else ``"lite2"``. For texts ``"tfidf"`` or a
+        :mod:`unbend.workflows.representation`, else lite2, with
+        mirror images up to 10,000. For texts ``"tfidf"`` or a
         sentence encoder.
     image_size, workers, max_broken, strict
         How files are read and what may be skipped, see :func:`unbend.sources.open_source`.

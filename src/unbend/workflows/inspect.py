@@ -12,7 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unbend.disk import atomic_write, hash_samples
-from unbend.networks import default_encoder
+from unbend.networks import default_encoder, load_encoder
+from unbend.networks.encoders import mirror_few
 from unbend.notebook import count
 from unbend.pixels.decode import content_hash
 from unbend.pixels.duplicates import (
@@ -105,7 +106,9 @@ def inspect(
     if source.paths is None:
         what = "no files" if source.kind == "images" else source.kind
         raise ValueError(f"inspect is for image files, and {str(input)!r} holds {what}")
-    named = default_encoder() or "none" if encoder == "auto" else encoder
+    named: Any = default_encoder() or "none" if encoder == "auto" else encoder
+    if encoder == "auto" and named != "none":  # the one that cluster takes
+        named = mirror_few(load_encoder(named), encoder, len(source))
     groups = find_duplicates(read_inputs(input, encoder=named, **options), progress)
     problems = find_problems(source.X, source.paths)
     names = source.names

@@ -132,7 +132,7 @@ def predict(
     out, format = check_out(Path(out), format, overwrite, probabilities, copy)
     model = load_run(run, None if encoder == "auto" else encoder)
     model.set_params(device=device)
-    corrected = _corrected(Path(run), model.n_clusters_) if curated else None
+    corrected = _corrected(Path(run), model) if curated else None
     source = open_source(
         input,
         image_size=model.image_side,
@@ -232,10 +232,15 @@ def check_out(
     return out, out.suffix[1:]
 
 
-def _corrected(run: Path, n_clusters: int) -> CuratedModel:
+def _corrected(run: Path, model: MLC) -> CuratedModel:
     check_run(run, "labels.parquet", "labels.csv", "features.npy")
     _, curation = curated_labels(run)
-    return CuratedModel(curation, read_npy(run / "features.npy", "f"), n_clusters)
+    return CuratedModel(
+        curation,
+        read_npy(run / "features.npy", "f"),
+        model.n_clusters_,
+        model._label_model.n_clusters,
+    )
 
 
 def _rows(

@@ -76,6 +76,18 @@ def test_a_saved_model_predicts_the_same(cls, tmp_path):
     assert back.get_params()["n_clusters"] == 4
 
 
+def test_a_model_of_before_is_loaded(tmp_path):
+    """Without the arrays that are saved beside the labels by now."""
+    X, _ = groups()
+    model = SCAN(4, random_state=0, n_heads=1).fit(X)
+    model.save(tmp_path / "model")
+    place = tmp_path / "model" / "model.json"
+    values = json.loads(place.read_text())
+    del values["own"]
+    place.write_text(json.dumps(values))
+    np.testing.assert_array_equal(load(tmp_path / "model").labels_, model.labels_)
+
+
 def test_a_damaged_file_is_named(tmp_path):
     X, _ = groups()
     SCAN(4, random_state=0, n_heads=1).fit(X).save(tmp_path / "model")

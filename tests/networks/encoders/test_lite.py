@@ -60,6 +60,7 @@ def test_defaults_names_and_fingerprints(encoder):
     assert load_encoder(encoder) is encoder
     both = load_encoder("lite0@64+mirror")
     assert (both.mirror, both.resolution, both.name) == (True, 64, "lite0+mirror")
+    assert load_encoder("lite0+mirror@64").fingerprint == both.fingerprint
     assert both.fingerprint == encoder.mirrored().fingerprint != encoder.fingerprint
 
 

@@ -279,8 +279,9 @@ def load(path: str | Path) -> Any:
         model.labels_ = np.asarray(values["labels"], dtype=np.int64)
         model.head_losses_ = np.asarray(values["head_losses"], dtype=np.float64)
         model.history_, model.n_features_in_ = values["history"], values["n_features_in"]
-        for name in model._saved:
-            setattr(model, name, np.asarray(values["own"][name]))
+        for name, kept in values.get("own", {}).items():
+            if name in model._saved:
+                setattr(model, name, np.asarray(kept))
         if values["feature_names_in"]:
             model.feature_names_in_ = np.asarray(values["feature_names_in"], dtype=object)
     except (KeyError, IndexError, TypeError, ValueError, AttributeError, RuntimeError) as error:

@@ -54,6 +54,8 @@ class Encoder:
         Notes on how it was loaded, such as which tensors were ignored.
     """
 
+    mirror: bool = False  # see `mirrored`
+
     def __init__(
         self,
         name: str,
@@ -76,7 +78,6 @@ class Encoder:
         self.precision = _precision(precision, self.device)
         self.cacheable = cacheable
         self.details = dict(details or {})
-        self.mirror = False
         self.module = module
         if isinstance(module, nn.Module):
             module.eval().requires_grad_(False)
@@ -180,6 +181,7 @@ class Encoder:
             "mean": list(self.preprocess.mean),
             "std": list(self.preprocess.std),
             "stem_padding": self.details.get("stem_padding"),
+            "mirror": self.mirror,
         }
 
     def _take_onnx(self, required: bool) -> None:

@@ -87,6 +87,9 @@ def load_encoder(
     """
     if isinstance(encoder, Encoder):
         return encoder
+    if isinstance(encoder, str) and f"{MIRROR}@" in encoder and not _is_file(encoder):
+        name, _, side = encoder.rpartition(f"{MIRROR}@")
+        encoder = f"{name}@{side}{MIRROR}"
     if isinstance(encoder, str) and encoder.endswith(MIRROR) and not _is_file(encoder):
         plain: dict[str, Any] = {"mean": mean, "std": std, "stem_padding": stem_padding}
         plain |= {"resolution": resolution, "pooling": pooling, "device": device}
