@@ -265,7 +265,7 @@ def _kmeans(C: Tensor, judge: Judge, embedding: Embedding, k: int, seed: int) ->
     from sklearn.exceptions import ConvergenceWarning
 
     rows = C[judge.rows.to(C.device)].cpu().float().numpy()
-    with warnings.catch_warnings():  # fewer different rows than k: the empty clusters will be told
+    with warnings.catch_warnings():  # `classify` warns of clusters that stay empty
         warnings.simplefilter("ignore", ConvergenceWarning)
         starts = [
             KMeans(k, n_init=1, random_state=(seed + i) % 2**32).fit(rows)

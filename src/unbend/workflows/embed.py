@@ -33,8 +33,8 @@ class EmbedResult(Result):
 
     def summary(self) -> str:
         """One line of text."""
-        broken = f", {count(self.n_broken, 'broken file')} left out, listed in {self.broken}"
-        broken = broken if self.n_broken else ""
+        left_out = f", {count(self.n_broken, 'broken file')} left out, listed in {self.broken}"
+        broken = left_out if self.n_broken else ""
         return (
             f"{count(self.n_samples, 'image')} as vectors of width {self.dim}{broken}, "
             f"{self.seconds:.0f} s; written to {self.out}"
@@ -53,8 +53,8 @@ def embed(
 ) -> EmbedResult:
     """Encode images into a ``.npy`` array.
 
-    A csv file of the same name lists the sample of each row. Images that were encoded before come
-    from the cache.
+    A csv file of the same name lists the sample of each row, and ``OUT.broken.csv`` the files that
+    could not be read. Images that were encoded before come from the cache.
     """
     start = time.perf_counter()
     out = Path(out)

@@ -36,8 +36,7 @@ def default_encoder() -> str | None:
 
 def mirror_few(encoder: Encoder, asked: Any, n_images: int) -> Encoder:
     """The encoder to take when ``asked`` for: ``"auto"`` means ``+mirror`` up to 10,000 images."""
-    few = isinstance(asked, str) and asked == "auto" and n_images <= _MIRRORED
-    return encoder.mirrored() if few else encoder
+    return encoder.mirrored() if asked == "auto" and n_images <= _MIRRORED else encoder
 
 
 def load_encoder(
